@@ -77,7 +77,7 @@ test: tools       ## lints, dependency checks and all tests, those with real com
 # Longer than `test`, and why it is not there: figures of all papers, long loads, soaks, series of guarded frames and
 # fuzzing take from minutes to hours; the program without applications and the release build
 # compile most of the workspace once more; packages, units and kernels need whole systems.
-test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
+test-long: tools-long test build ## that, and longer tests: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored --nocapture
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		CARGO="$(CARGO)" scripts/run-tests system
@@ -111,7 +111,7 @@ dependencies:     ## licences, sources and advisories of all dependencies; that 
 tools:            ## install the programs that demo and tests use (root only; else it lists them)
 	@scripts/install-tools
 
-tools-long:       ## these and what tests of packages use: debootstrap, lintian, rpm, podman, systemd-nspawn
+tools-long:       ## these and programs of tests of packages: debootstrap, lintian, rpm, podman, systemd-nspawn
 	@scripts/install-tools long
 
 bpf:              ## compile the XDP programs into the objects that are part of the project

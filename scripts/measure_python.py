@@ -58,7 +58,7 @@ def beside_the_command(command, rounds):
     arguments = [part for key, value in SIMULATION.items() for part in (f"--{key}", str(value))]
     code = f"import wattline; wattline.simulate(**{SIMULATION!r})"
     ratios, whole = [], []
-    # Without what starting costs each, and with it.
+    # Without the cost of starting, and with it.
     for _ in range(rounds):
         start = python("import wattline")
         ours = python(code)
@@ -73,7 +73,7 @@ def python_policy(rounds):
     import wattline as wl
 
     class Poll(wl.Policy):
-        """What the built-in policy of this name does, asked every millisecond."""
+        """The rule of the built-in policy of this name, asked every millisecond."""
 
         every_seconds = 0.001
 
@@ -140,12 +140,12 @@ def sweep_on_ray(rounds, cores, parts):
         work.append(alone / (processes(parts) - begun))
     print(f"a sweep on Ray: {runs} runs of {each * 1e3:.0f} ms")
     show("the same: processor time of the runs alone, of all that Ray took", work, "%", 100)
-    # Where others compete for the processors, more processes get more of them.
+    # On a busy machine more processes get more processor time.
     show(f"the same, by the clock, a quiet machine only: rate on {cores} workers, of {cores} threads", wall, "%", 100)
 
 
 def fleets_on_ray(parts):
-    """What another policy would save: two years of a fleet and their difference, each router with a
+    """Savings by another policy: two years of a fleet and their difference, each router with a
     mean rate of its own. Every fleet is new, so that it simulates its own table of power."""
     import wattline as wl
 

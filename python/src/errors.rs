@@ -1,4 +1,4 @@
-//! Errors as Python sees them.
+//! Errors as Python exceptions.
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::{PyErr, create_exception};
@@ -27,8 +27,8 @@ pub fn wrong(problem: impl Display) -> PyErr {
     Error::new_err(problem.to_string())
 }
 
-/// A file that cannot be read, as `OSError` with its number, so that Python makes
-/// `FileNotFoundError` and its like of it.
+/// A file that cannot be read, as `OSError` with its number: Python makes `FileNotFoundError` and
+/// the like from it.
 pub fn unreadable(file: &str, cause: &std::io::Error) -> PyErr {
     let text = cause.to_string();
     // Python adds the number itself.
@@ -40,7 +40,7 @@ pub fn unreadable(file: &str, cause: &std::io::Error) -> PyErr {
 pub fn of_load(error: LoadError) -> PyErr {
     match &error {
         LoadError::Unreadable { file, cause, hint } if hint.is_empty() => unreadable(file, cause),
-        // The hint tells what was meant; an OSError of Python has no room for it.
+        // The hint names the file that was meant; Python's OSError has no place for it.
         LoadError::Unreadable { .. } | LoadError::Invalid(_) | LoadError::Incomplete(_) => {
             wrong(error)
         }

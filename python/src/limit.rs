@@ -1,4 +1,4 @@
-//! Ends a decision that takes too long: a policy written in Python that hangs would stop a sweep, or a
+//! Ends a decision that takes too long: a hanging policy written in Python would stop a sweep, or a
 //! worker of a cluster, for ever.
 
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -21,13 +21,13 @@ pub struct Limit {
 struct State {
     watched: Mutex<Watched>,
     changed: Condvar,
-    /// Held while a thread is interrupted: what is raised comes before this is free again.
+    /// Held while a thread is interrupted: the exception comes before the lock is free again.
     interrupting: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Watched {
-    /// Since when it decides, and the thread as Python numbers it.
+    /// Begin of the decision, and the thread as Python numbers it.
     decision: Option<(Instant, u64)>,
     is_interrupted: bool,
     is_over: bool,
@@ -54,8 +54,8 @@ impl Limit {
     /// Asks the policy on this thread, whose number in Python is given.
     ///
     /// # Errors
-    /// Those of the policy; in the place of its interruption, what `late` makes of the place where it
-    /// was, if known, and of the longest time.
+    /// Errors of the policy. A decision that was interrupted fails with the result of `late`
+    /// instead, which gets the line that was running, if known, and the time limit.
     pub fn ask<T>(
         &self,
         py: Python<'_>,
@@ -72,8 +72,8 @@ impl Limit {
             return decided;
         }
         drop(watched);
-        // What was raised and not yet seen must not come up in the code that follows. The watch may
-        // need the interpreter before it is done.
+        // A pending exception must not come up in the code that follows. The watch may need the
+        // interpreter before it is done.
         py.detach(|| drop(lock(&self.state.interrupting)));
         // Where it comes up in this very call, it is over as well.
         let _ =
@@ -117,7 +117,7 @@ impl State {
                     watched.is_interrupted = true;
                     let interrupting = lock(&self.interrupting);
                     drop(watched);
-                    // What fails here is tried again.
+                    // Failures are retried.
                     let _ = Python::attach(|py| -> PyResult<()> {
                         let module = py.import("wattline._interrupt")?;
                         module.call_method1("interrupt", (number,)).map(drop)
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-/// Where an error was raised, as `FILE:LINE`.
+/// Returns the place where an error was raised, as `FILE:LINE`.
 fn place(py: Python<'_>, error: &PyErr) -> Option<String> {
     let mut trace = error.traceback(py)?.into_any();
     while let Ok(next) = trace.getattr("tb_next")

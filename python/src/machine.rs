@@ -10,7 +10,7 @@ pub struct Machine {
     pub cores: usize,
     /// Frequencies in gigahertz, the slowest first.
     pub frequencies_ghz: Vec<f64>,
-    /// Which cores share a frequency: "core", "chip" or "cluster".
+    /// Cores that share a frequency: "core", "chip" or "cluster".
     pub frequency_domain: &'static str,
     /// Names of the idle states, the lightest first.
     pub idle_states: Vec<String>,

@@ -9,7 +9,7 @@ use wattline_server::{ServerFile, ServerModel};
 use wattline_traffic::Spec;
 use wattline_traffic::source::DayProfile;
 
-/// What pickle calls, and with what.
+/// Constructor that pickle calls, and its arguments.
 type Remade<'py> = (Bound<'py, PyAny>, (String, String));
 
 /// A server model.
@@ -23,7 +23,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The model, where it has all the figures that a simulation needs.
+    /// Returns the model if it has all the figures that a simulation needs.
     pub fn model(&self) -> PyResult<&ServerModel> {
         self.file.model().map_err(wrong)
     }
@@ -78,7 +78,7 @@ impl Server {
         &self.file.source
     }
 
-    /// Whether it has all the figures that a simulation needs.
+    /// True if the model has all the figures that a simulation needs.
     #[getter]
     fn complete(&self) -> bool {
         self.file.model().is_ok()
@@ -114,13 +114,13 @@ pub fn check_policy(text: &str) -> PyResult<()> {
 /// A description of packets in time.
 #[pyclass(frozen, module = "wattline")]
 pub struct Traffic {
-    /// As it was given: a file's name or the text.
+    /// The argument: a file's name or the text.
     pub text: String,
-    /// As it was understood.
+    /// The parsed description.
     pub spec: Spec,
     /// Its description: the text, or the content of the file in TOML.
     description: String,
-    /// Whether that is TOML.
+    /// True if the description is TOML.
     toml: bool,
 }
 
@@ -174,13 +174,13 @@ impl Traffic {
         &self.text
     }
 
-    /// Mean rate in packets per second, where the description tells it.
+    /// Mean rate in packets per second, if the description has it.
     #[getter]
     fn rate_pps(&self) -> Option<f64> {
         self.spec.packet_rate().map(|rate| rate.0)
     }
 
-    /// Mean rate in bits per second, where the description tells it.
+    /// Mean rate in bits per second, if the description has it.
     #[getter]
     fn rate_bits_per_second(&self) -> Option<f64> {
         self.spec.bit_rate().map(|rate| rate.0)

@@ -1,4 +1,4 @@
-//! Policies written in Python, in the place of those of the registry.
+//! Policies written in Python, in place of policies of the registry.
 
 use crate::errors::{PolicyError, wrong};
 use crate::limit::Limit;
@@ -15,7 +15,7 @@ use wattline_policy::{
 };
 use wattline_units::{Span, Time};
 
-/// Who decides in a run.
+/// Policy of a run.
 pub enum Governor {
     /// A policy of the registry, by its text.
     Named(PolicySpec),
@@ -24,7 +24,7 @@ pub enum Governor {
 }
 
 impl Governor {
-    /// By its text; of a class a new object; any other object as it is.
+    /// Takes a text, a class (of which it makes an object) or an object.
     pub fn new(policy: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = policy.extract::<&str>() {
             return Ok(Self::Named(POLICIES.parse(text).map_err(wrong)?));
@@ -46,7 +46,7 @@ impl Governor {
         Ok(Self::Python(object.unbind()))
     }
 
-    /// One for another run: an object is copied, so that runs do not share its state.
+    /// Returns a policy for another run: an object is copied, so that runs do not share its state.
     pub fn for_another_run(&self, py: Python<'_>) -> PyResult<Self> {
         match self {
             Self::Named(spec) => Ok(Self::Named(spec.clone())),
@@ -57,7 +57,7 @@ impl Governor {
         }
     }
 
-    /// What reports call it.
+    /// Returns the name of the policy in reports.
     pub fn name(&self, py: Python<'_>) -> PyResult<String> {
         match self {
             Self::Named(spec) => Ok(spec.to_string()),
@@ -175,7 +175,7 @@ impl PythonPolicy {
         PolicyError::new_err(format!("{place}decide at {} s: {problem}", now.as_seconds()))
     }
 
-    /// What the callback raised, with the simulated time as a note; its traceback has the line.
+    /// Adds the simulated time to the callback's exception as a note; its traceback has the line.
     fn noted(&self, py: Python<'_>, error: PyErr, now: Time) -> PyErr {
         let note = format!("raised by decide at {} s of simulated time", now.as_seconds());
         // Python 3.10 has no notes; the error itself is what counts.
@@ -213,7 +213,7 @@ fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
     }
 }
 
-/// Where the callback is written, as `FILE:LINE: `.
+/// Returns the place where the callback is defined, as `FILE:LINE: `.
 fn place(object: &Bound<'_, PyAny>) -> PyResult<String> {
     let code = object.getattr("decide")?.getattr("__code__")?;
     Ok(format!("{}:{}: ", code.getattr("co_filename")?, code.getattr("co_firstlineno")?))

@@ -1,11 +1,11 @@
-//! What a policy written in Python asks for, and how it becomes an operating point.
+//! Settings that a policy written in Python asks for, and their translation to an operating point.
 
 use crate::errors::wrong;
 use pyo3::prelude::*;
 use wattline_policy::{CoreSet, OperatingPoint, Platform, Wait};
 use wattline_units::{Hertz, Span};
 
-/// Which cores, as a number of them or one by one.
+/// Active cores: a count, or their numbers.
 #[derive(Debug, Clone)]
 enum Cores {
     First(i64),
@@ -30,7 +30,7 @@ impl<'py> FromPyObject<'_, 'py> for Cores {
     }
 }
 
-/// How cores wait: by name, or asleep for some seconds.
+/// Wait mode of cores: its name, or seconds of sleep.
 #[derive(Debug, Clone)]
 enum Waiting {
     Named(String),
@@ -51,10 +51,10 @@ impl<'py> FromPyObject<'_, 'py> for Waiting {
     }
 }
 
-/// How cores may wait.
+/// Wait modes, for errors.
 const WAYS: &str = "allowed are \"poll\", \"pause\", \"interrupt\" and seconds of sleep";
 
-/// What a policy asks for; what it leaves out stays as it is.
+/// Settings that a policy asks for; settings that it leaves out stay as they are.
 ///
 /// - `cores`: how many are active, or a list of their numbers.
 /// - `frequency_ghz`: of the active cores. Between two frequencies of the machine it is the faster one.
@@ -133,7 +133,7 @@ impl Setting {
     /// Changes `point` to what is asked for.
     ///
     /// # Errors
-    /// With what the platform does not have; `point` then is of no use.
+    /// If the platform lacks a setting; `point` must not be used then.
     pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) -> PyResult<()> {
         if let Some(cores) = &self.cores {
             point.active = active(cores, platform)?;

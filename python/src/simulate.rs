@@ -33,7 +33,7 @@ struct Output<'a> {
     report: Report,
 }
 
-/// What all runs of a sweep have in common.
+/// Options common to all runs of a sweep.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Options {
@@ -44,7 +44,7 @@ pub struct Options {
     knob_faults: String,
 }
 
-/// The same, understood.
+/// The same, parsed.
 struct Run {
     duration: Span,
     warmup: Span,
@@ -226,13 +226,13 @@ pub fn sweep<'py>(
     let stop = Stop::default();
     let done = AtomicUsize::new(0);
     let results = std::thread::scope(|scope| {
-        let (tell, told) = sync_channel(1);
-        let told = Mutex::new(told);
+        let (sender, receiver) = sync_channel(1);
+        let receiver = Mutex::new(receiver);
         let (cases, run, stop, done) = (&cases, &run, &stop, &done);
         scope.spawn(move || {
             let work = |case: &Case<'_>| {
                 let result = case.run(run, stop, None);
-                // One that fails ends the others, which could only be thrown away.
+                // A failed run ends the others, whose results would be discarded.
                 if let (Err(error), false) = (&result, stop.is_set()) {
                     stop.set(wrong(error));
                 }
@@ -241,14 +241,14 @@ pub fn sweep<'py>(
             let count = || {
                 done.fetch_add(1, Ordering::Relaxed);
             };
-            let _ = tell.send(wattline_sim::sweep(cases, threads, work, count));
+            let _ = sender.send(wattline_sim::sweep(cases, threads, work, count));
         });
         // Signals reach this thread alone.
         let mut ending = None;
         loop {
             let wait = || {
-                let told = told.lock().unwrap_or_else(PoisonError::into_inner);
-                told.recv_timeout(Duration::from_millis(50))
+                let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+                receiver.recv_timeout(Duration::from_millis(50))
             };
             match py.detach(wait) {
                 Ok(results) => return Ok(results),

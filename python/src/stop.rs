@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wattline_traffic::capture::{CaptureError, Problem};
 use wattline_traffic::{Block, Source};
 
-/// Why runs are to end; the first reason counts.
+/// Reason to end the runs; the first one counts.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Reason>);
 
@@ -22,7 +22,7 @@ struct Reason {
     asked: Mutex<Vec<u64>>,
 }
 
-/// How long runs may take to notice that they are to end.
+/// Longest time in which a run notices that it is to end.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Stop {
@@ -33,7 +33,7 @@ impl Stop {
         self.0.is_set.store(true, Ordering::Release);
     }
 
-    /// Whether they are to end.
+    /// Returns true if the runs are to end.
     pub fn is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
@@ -68,9 +68,9 @@ impl Stop {
         }
         *since = Some(now);
         // Before the list is read: while it is, no other thread may get the interpreter.
-        let (interrupt, tell) = {
+        let (interrupt, note) = {
             let module = py.import("wattline._interrupt")?;
-            (module.getattr("interrupt")?, module.getattr("tell")?)
+            (module.getattr("interrupt")?, module.getattr("note")?)
         };
         let asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for number in asked {
@@ -80,7 +80,7 @@ impl Stop {
             let error = reason.as_ref().map(|error| error.clone_ref(py));
             drop(reason);
             if let Some(error) = error {
-                tell.call1((error.value(py), place))?;
+                note.call1((error.value(py), place))?;
             }
         }
         Ok(())
@@ -106,7 +106,6 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Those packets.
     pub fn new(source: Box<dyn Source>, stop: Stop, progress: Option<(Py<PyAny>, u64)>) -> Self {
         Self { source, stop, progress, looked: Instant::now() }
     }

@@ -1,4 +1,4 @@
-//! What a policy written in Python sees. Everything is a copy: it may be kept.
+//! Observation that a policy written in Python gets. Everything is a copy: it may be kept.
 
 use crate::machine::Machine;
 use pyo3::exceptions::PyAttributeError;
@@ -8,7 +8,7 @@ use wattline_policy::{
 };
 use wattline_units::{Span, Time};
 
-/// What a policy sees when it is asked.
+/// Observation that a policy gets when it is asked.
 ///
 /// - `time_seconds`, `since_seconds`: time since the run began, and since the last decision (0 at the
 ///   start).
@@ -30,7 +30,7 @@ pub struct View {
     /// Time since the policy was asked last; 0 at the start.
     #[pyo3(get)]
     pub since_seconds: f64,
-    /// Why it is asked: "start", "timer" or "fill".
+    /// Reason for asking: "start", "timer" or "fill".
     #[pyo3(get)]
     pub trigger: &'static str,
     /// The machine.
@@ -64,7 +64,7 @@ pub struct View {
     latency: Option<Latency>,
     /// Mean power since it was asked last, in watts, where the policy looks at it.
     power_watts: Option<f64>,
-    /// What the policy looks at.
+    /// Parts of the observation that the policy uses.
     looks: Looks,
 }
 
@@ -129,7 +129,7 @@ pub struct Core {
     pub empty_seconds: f64,
     /// Time in an idle state.
     pub asleep_seconds: f64,
-    /// How often it fell asleep.
+    /// Number of times that it fell asleep.
     pub sleeps: u64,
     /// Packets that it served.
     pub packets: u64,
@@ -159,7 +159,7 @@ impl From<&CoreView> for Core {
 pub struct Latency {
     /// Packets that were measured; the rest is 0 without any.
     pub samples: u64,
-    /// Packets of those later than `late_after_seconds` of the policy.
+    /// Measured packets later than `late_after_seconds` of the policy.
     pub late: u64,
     /// Mean.
     pub mean_seconds: f64,
@@ -181,7 +181,7 @@ impl From<LatencyView> for Latency {
     }
 }
 
-/// What was counted when a policy was asked last.
+/// Counts at the previous decision.
 #[derive(Default)]
 pub struct Before {
     now: Time,
@@ -191,7 +191,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// What a policy sees now.
+    /// Returns the observation at `now`.
     pub fn view(
         &mut self,
         machine: Py<Machine>,

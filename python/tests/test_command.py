@@ -1,4 +1,4 @@
-"""What the package lets the installed program do; skipped without the program."""
+"""Functions that run the installed program; skipped without the program."""
 
 import subprocess
 

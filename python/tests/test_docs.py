@@ -10,7 +10,7 @@ import wattline as wl
 from conftest import ROOT
 
 PAGES = ["docs/how-to/simulate-from-python.md", "docs/how-to/fleet-savings.md", "python/README.md"]
-#: Blocks with these need what a test of the documentation has not: files, a cluster, minutes.
+#: Blocks with these need files, a cluster or minutes, which a test of the documentation lacks.
 ELSEWHERE = {'"rows.csv"': "test_command.py", 'on="ray"': "test_ray.py"}
 
 

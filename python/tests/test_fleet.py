@@ -1,4 +1,4 @@
-"""Fleets: sums that are exact, intervals that hold what they say, what-ifs."""
+"""Fleets: exact sums, valid intervals, what-ifs."""
 
 import math
 import random
@@ -43,7 +43,7 @@ def test_hours_are_those_of_interpolating_sample_by_sample():
     assert found.total(rates) == pytest.approx(24 * sum(m * c for m, c in means.items()))
 
 
-def test_intervals_of_seeds_hold_the_mean_as_often_as_they_say():
+def test_intervals_of_seeds_hold_the_mean_as_often_as_stated():
     draw = random.Random(2)
     held = 0
     for _ in range(2000):
@@ -281,7 +281,7 @@ def test_a_policy_or_a_length_that_is_changed_is_simulated_anew():
     many = fleet.year(policy=policy)["energy_kwh_mean"]
     assert many == pytest.approx(one(site).year(policy=Some(12))["energy_kwh_mean"])
     assert many[0] > 1.2 * few[0]
-    # What has been simulated is known by its content.
+    # Finished simulations are found by their content.
     seen = []
     assert fleet.year(policy=Some(2), progress=seen.append)["energy_kwh_mean"] == few
     assert not seen

@@ -1,4 +1,4 @@
-"""Sweeps whose finished runs are files: what was done is not done again, and nothing else is used."""
+"""Sweeps whose finished runs are files: no run is repeated, and no other file is used."""
 
 import enum
 import json
@@ -37,7 +37,7 @@ def test_kept_runs_give_the_same_table_and_are_not_run_again(tmp_path):
     files[0].write_text(json.dumps({**document, "report": json.dumps(report)}))
     again = wl.sweep(**MANY, keep=tmp_path)
     assert again["power_watts"].count(-1.0) == 1
-    # A damaged one is run again, and so is one that belongs to other runs.
+    # A damaged result is computed again, and so is one that belongs to other runs.
     files[0].write_text('{"piece"')
     files[1].write_text(files[2].read_text())
     same(plain, wl.sweep(**MANY, keep=tmp_path, threads=1))
@@ -115,7 +115,7 @@ class FromGlobals(wl.Policy):
         return wl.Setting(cores=of_this_module() + TABLE[2500], wait="poll")
 
 
-def test_whatever_a_policy_decides_by_tells_it_from_others(tmp_path, monkeypatch):
+def test_everything_that_a_policy_decides_by_distinguishes_it(tmp_path, monkeypatch):
     few = dict(traffics="poisson:0.5Mpps,size=64", duration="2ms", warmup="0s", keep=tmp_path)
 
     def closed_over(cores):
@@ -165,14 +165,14 @@ def test_another_process_finds_the_same_policy(tmp_path):
         "from wattline._identity import of_policy\n"
         "print(json.dumps([of_policy(Mine), of_policy(Mine())]))\n"
     )
-    told = set()
+    outputs = set()
     for seed in "123":
         # Names are strings, whose order in sets is another with each seed; the third run has compiled modules.
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         run = subprocess.run([sys.executable, "-c", "import mine"], env=environment, cwd=tmp_path, check=True,
                              capture_output=True, text=True)
-        told.add(run.stdout)
-    assert len(told) == 1, told
+        outputs.add(run.stdout)
+    assert len(outputs) == 1, outputs
 
 
 def test_a_killed_sweep_goes_on_where_it_ended(tmp_path):
@@ -182,8 +182,8 @@ def test_a_killed_sweep_goes_on_where_it_ended(tmp_path):
         "    if share >= 0.5: os.kill(os.getpid(), 9)\n"
         f"wl.sweep(**{MANY!r}, keep=sys.argv[1], threads=1, progress=die)\n"
     )
-    told = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
-    assert told.returncode == -9
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert ended.returncode == -9
     finished = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
     assert 4 <= len(finished) < 8
     same(wl.sweep(**MANY), wl.sweep(**MANY, keep=tmp_path))

@@ -41,7 +41,7 @@ def test_a_notebook_runs_to_its_end_and_agrees_with_the_command(path, tmp_path, 
     client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3",
                                      resources={"metadata": {"path": str(tmp_path)}})
     begin = time.perf_counter()
-    # What a cell raises, an assertion too, ends it and this test.
+    # An exception in a cell, also of an assertion, ends it and this test.
     client.execute()
     print(f"{path.stem}: {time.perf_counter() - begin:.1f} s")
     printed = "".join(

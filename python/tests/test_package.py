@@ -52,8 +52,8 @@ def imported():
         "import time, json; begin = time.process_time(); import wattline;"
         "print(time.process_time() - begin)"
     )
-    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-    return float(told.stdout)
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    return float(run.stdout)
 
 
 def test_the_wheel_is_small_and_for_every_python():

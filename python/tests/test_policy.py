@@ -266,9 +266,9 @@ def test_a_decision_that_hangs_is_interrupted_and_its_line_named(catches):
                         raise
 
     line = Hangs.decide.__code__.co_firstlineno
-    with pytest.raises(wl.PolicyError, match=r"test_policy\.py:\d+: decide at 0 s of simulated time had not returned after 300ms") as told:
+    with pytest.raises(wl.PolicyError, match=r"test_policy\.py:\d+: decide at 0 s of simulated time had not returned after 300ms") as raised:
         wl.simulate(policy=Hangs, traffic="poisson:1Mpps,size=64", duration="1ms")
-    place = int(str(told.value).split(".py:")[1].split(":")[0])
+    place = int(str(raised.value).split(".py:")[1].split(":")[0])
     assert line < place <= line + 9 and Hangs.caught == 1 + catches
     # Nothing is left that would come up later.
     assert sum(range(100_000)) > 0

@@ -24,7 +24,7 @@ def cluster():
     ray.shutdown()
 
 
-def test_a_sweep_on_ray_is_that_without():
+def test_a_sweep_on_ray_equals_one_without():
     seen = []
     same(wl.sweep(**MANY), wl.sweep(**MANY, on="ray", progress=seen.append))
     assert seen == sorted(seen) and seen[-1] == 1
@@ -96,7 +96,7 @@ def test_what_a_policy_raises_on_a_worker_reaches_the_caller():
         wl.sweep(**MANY, on="ray", threads=2)
 
 
-def test_a_fleet_on_ray_is_that_without(tmp_path):
+def test_a_fleet_on_ray_equals_one_without(tmp_path):
     def fleet():
         return wl.Fleet([wl.Site("edge", routers=10, rate="1Mpps")], step=3.0, seeds=[1, 2],
                         duration="3ms", warmup="1ms")
@@ -124,7 +124,7 @@ def without_build(document):
     return {key: value for key, value in document.items() if key != "build"}
 
 
-def test_a_league_on_ray_is_that_without_and_a_piece_that_is_lost_is_played_again(
+def test_a_league_on_ray_equals_one_without_and_a_lost_piece_is_played_again(
     installed, league_file, tmp_path
 ):
     seen, out = [], tmp_path / "out"
@@ -179,7 +179,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_league_changes_nothing(
     assert len(list((tmp_path / "out" / "pieces").iterdir())) == 14
 
 
-def test_figures_on_ray_are_those_without(installed, tmp_path):
+def test_figures_on_ray_equal_those_without(installed, tmp_path):
     figures = ["bolla/fig7", "sohan/table3"]
     seen = []
     same(wl.reproduce(*figures), wl.reproduce(*figures, on="ray", progress=seen.append))

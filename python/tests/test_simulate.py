@@ -1,4 +1,4 @@
-"""Simulations: the same figures as the command's, and what is refused."""
+"""Simulations: the same figures as the command's, and refused arguments."""
 
 import json
 import os
@@ -13,12 +13,12 @@ import pytest
 import wattline as wl
 
 LIGHT = "poisson:1Mpps,size=64"
-#: What depends on the machine's speed alone.
+#: Figures that depend on the machine's speed alone.
 CLOCK = {"wall_seconds", "simulated_packets_per_second"}
 
 
 def without_clock(document):
-    """The document without what depends on the speed of the machine, and without the program's build."""
+    """The document without figures that depend on the speed of the machine, and without the build."""
     return {
         key: [without_clock(it) for it in value] if key == "intervals" else value
         for key, value in document.items()
@@ -47,9 +47,9 @@ def test_figures_equal_those_of_the_command(wattline_command, arguments, options
     for key, value in arguments.items():
         if value is not True:
             line += [f"--{key.replace('_', '-')}", str(value)]
-    told = subprocess.run(line, check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(line, check=True, capture_output=True, text=True).stdout
     ours = wl.simulate(**arguments)
-    assert without_clock(json.loads(told)) == without_clock(ours.to_dict())
+    assert without_clock(json.loads(printed)) == without_clock(ours.to_dict())
 
 
 def test_a_seed_gives_the_same_run_and_another_a_different_one():
@@ -174,12 +174,12 @@ def test_control_c_ends_a_policy_that_does_not_return_and_names_its_line(run, tm
     try:
         assert started.stdout.readline() == "asked\n"
         started.send_signal(signal.SIGINT)
-        _, told = started.communicate(timeout=60)
+        _, errors = started.communicate(timeout=60)
     finally:
         started.kill()
         started.wait()
-    assert started.returncode == -signal.SIGINT, told
-    assert "KeyboardInterrupt" in told
+    assert started.returncode == -signal.SIGINT, errors
+    assert "KeyboardInterrupt" in errors
     if sys.version_info >= (3, 11):
         # A line of decide.
-        assert re.search(r"""hangs\.py(:|", line )[678]\b""", told), told
+        assert re.search(r"""hangs\.py(:|", line )[678]\b""", errors), errors

@@ -1,4 +1,4 @@
-"""Tables in other programs' hands, and the lists of what there is."""
+"""Tables in other programs, and the lists of models and policies."""
 
 import copy
 import json
@@ -41,7 +41,7 @@ def test_watts_states_and_latencies_are_columns():
     shares = {name: row[name] for name in row if name.startswith("cores_") and name.endswith("_share")}
     assert sum(shares.values()) == pytest.approx(1) and shares["cores_useful_share"] > 0
     curve = [row[f"latency_p{it}_seconds"] for it in (1, 5, 10, 25, 50, 75, 90, 95, 99, 999, 9999)]
-    # Of the distribution three digits are known, and the longest latency exactly.
+    # The distribution has three digits; the longest latency is exact.
     assert curve == sorted(curve) and curve[-1] <= 1.001 * row["latency_max_seconds"]
     assert swept["cores_empty_share"][0] > swept["cores_empty_share"][1], "poll never sleeps"
 

@@ -1,4 +1,4 @@
-"""What only the installed program has: the papers' figures, the league, fits and optima."""
+"""Functions of the installed program alone: the papers' figures, the league, fits and optima."""
 
 from __future__ import annotations
 

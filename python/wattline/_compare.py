@@ -1,4 +1,4 @@
-"""Two years of a fleet beside each other."""
+"""Comparison of two years of a fleet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._year import Rates, SiteYear, Year, interval, missed_by_lines
 
 
 def compare(before: Year, after: Year) -> Table:
-    """What ``after`` saves over ``before``: a row for each site that both have, and one for all.
+    """Savings of ``after`` over ``before``: a row for each site that both have, and one for all.
 
     The comparison is paired: seed by seed the same packets arrive, and what both have in common
     cancels. Where a site has the same hours at the same rates in both, interpolation is judged by
@@ -42,7 +42,7 @@ class Pair:
     after: list[SiteYear]
 
     def missed_kwh(self) -> float:
-        """For one site: what interpolation may miss of the difference."""
+        """For one site: the error of the difference by interpolation."""
         old, new = self.before[0], self.after[0]
         together = old.missed_kwh() + new.missed_kwh()
         if (old.weights, old.curve.rates_pps) != (new.weights, new.curve.rates_pps):

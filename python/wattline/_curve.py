@@ -43,12 +43,12 @@ def knots(top: float, step: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Curve:
-    """What a router draws, loses and delays at each of some rates."""
+    """Power, loss and latency of a router at each of some rates."""
 
     rates_pps: tuple[float, ...]
     #: Watts by seed, then by rate.
     watts: tuple[tuple[float, ...], ...]
-    #: Those of them that the network cards draw.
+    #: Watts of the network cards, part of the former.
     card_watts: tuple[tuple[float, ...], ...]
     #: Lost packets per second, mean over the seeds.
     lost_pps: tuple[float, ...]
@@ -72,7 +72,7 @@ class Curve:
 
 
 def errors(rates: Sequence[float], values: Sequence[float]) -> list[float]:
-    """How far off a straight line may be between each two neighbours of the rates.
+    """Error of a straight line between each two neighbours of the rates.
 
     Each inner value is held against the line through the two beside it, an interval at least twice
     as long; the larger of the errors at an interval's ends counts. It is an estimate, and a careful
@@ -101,7 +101,7 @@ class Weights:
 def weights(
     rates: Sequence[float], shape: Sequence[float], means: dict[float, int], hours: float
 ) -> Weights:
-    """Where routers spend their time on a curve.
+    """Time that routers spend at the rates of a curve.
 
     ``shape`` are the rates of a day over their mean, ``means`` how many routers there are of each
     mean rate. A rate between two of the curve counts for both, as linear interpolation has it.

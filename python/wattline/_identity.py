@@ -1,4 +1,4 @@
-"""What a policy written in Python is: its code, and the content of all that it holds and calls."""
+"""Identity of a policy written in Python: its code, and the content of all that it holds and calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from . import _wattline
 
-# Of classes: what Python makes of the rest, differs between processes, or changes no result.
+# Attributes of classes that Python derives, that differ between processes, or that change no result.
 _APART = frozenset({
     "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__",
     "__dataclass_fields__", "__dataclass_params__", "__dict__", "__doc__", "__firstlineno__", "__module__",
@@ -28,7 +28,7 @@ _INSTALLED = tuple(
 
 
 def of_policy(policy: Any) -> dict[str, Any]:
-    """What tells this policy from any other that may decide otherwise.
+    """Distinguishes this policy from any other that may decide differently.
 
     An error names what cannot be seen into.
     """
@@ -37,7 +37,7 @@ def of_policy(policy: Any) -> dict[str, Any]:
         content = _Walk().of(policy)
     except RecursionError:
         raise _wattline.Error(
-            f"the policy {kind.__name__} is nested too deeply to be told from others; do without keep"
+            f"the policy {kind.__name__} is nested too deeply to be distinguished from others; do without keep"
         ) from None
     except _Opaque as opaque:
         raise _wattline.Error(
@@ -61,7 +61,7 @@ def _text(content: Any) -> str:
 
 
 def _is_installed(name: str | None) -> bool:
-    """Whether a module comes with Python or with a package, and so changes with its version alone."""
+    """True if a module comes with Python or with a package, and so changes with its version alone."""
     module = sys.modules.get(name or "")
     if name == "__main__" or module is None:
         return False
@@ -73,7 +73,7 @@ def _is_installed(name: str | None) -> bool:
 
 
 def _comes_from(thing: Any) -> bool:
-    """Whether this is what an installed module has by that name."""
+    """True if an installed module has this object by that name."""
     found: Any = sys.modules.get(thing.__module__ or "")
     if not _is_installed(thing.__module__):
         return False
@@ -88,11 +88,11 @@ def _installed(name: str, what: str) -> list[Any]:
 
 
 class _Walk:
-    """One walk through a policy. What is met again is named by its place, so that circles end."""
+    """One walk through a policy. Objects that are met again are named by their place, so circles end."""
 
     def __init__(self) -> None:
         self._met: dict[int, int] = {}
-        # Nothing that was met may go, or another could get its address.
+        # Keeps all objects alive, or another could get the address of one.
         self._alive: list[object] = []
 
     def of(self, thing: Any) -> Any:
@@ -102,7 +102,7 @@ class _Walk:
             return [type(thing).__name__, repr(thing)]
         if isinstance(thing, (bytes, bytearray)):
             return [type(thing).__name__, hashlib.sha256(thing).hexdigest()]
-        # Whether two equal ones of these are one object is up to Python, and another time otherwise.
+        # Python may or may not make two equal ones of these one object.
         if type(thing) is tuple:
             return ["tuple", [self.of(one) for one in thing]]
         if type(thing) is frozenset:
@@ -179,7 +179,7 @@ class _Walk:
         return ["class", kind.__qualname__, [self.of(base) for base in kind.__bases__], own]
 
     def _object(self, thing: Any) -> list[Any]:
-        """As pickle would take it: what makes it, from what, and what it holds then."""
+        """Content as pickle sees it: the constructor, its arguments, and the state."""
         if isinstance(thing, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
             owner = getattr(thing, "__self__", None)
             whose = [] if owner is None or isinstance(owner, types.ModuleType) else [self.of(owner)]

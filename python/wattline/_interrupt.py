@@ -10,12 +10,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-# How long a run may take to notice that it is to end: it looks every 50 ms.
+# Time in which a run notices that it is to end: it checks every 50 ms.
 PATIENCE_SECONDS = 0.5
 
 
 def interrupt(thread: int) -> str:
-    """Raises KeyboardInterrupt in a thread, as soon as it is in Python again. Where it was."""
+    """Raises KeyboardInterrupt in a thread, as soon as it is in Python again; returns its place."""
     frame = sys._current_frames().get(thread)
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "unknown"
     raised = ctypes.py_object(KeyboardInterrupt)
@@ -24,23 +24,23 @@ def interrupt(thread: int) -> str:
 
 
 def forget(thread: int) -> None:
-    """Takes back what :func:`interrupt` raised in a thread, where it did not come up yet."""
+    """Takes back the exception of :func:`interrupt` in a thread that has not seen it yet."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
 
 
-def tell(error: BaseException, where: str) -> None:
-    """Notes on an error where a policy was that did not return."""
+def note(error: BaseException, where: str) -> None:
+    """Adds a note to an error: the line at which a policy was that did not return."""
     add: Any = getattr(error, "add_note", None)  # Python 3.10 has no notes.
     if add:
         add(f"a policy had not returned from decide: it was at {where}")
 
 
 class Asked:
-    """Runs that threads are in. Which threads they are is seen in their frames: a list of them could
-    be wrong after an interruption that came while it was changed."""
+    """Runs that threads are in. The threads are found by their frames: a list of them could be wrong
+    after an interruption that came while it was changed."""
 
     def run(self, work: Callable[[], str]) -> str:
-        """Does it on this thread."""
+        """Runs ``work`` on this thread."""
         return work()
 
     def _threads(self) -> list[int]:
@@ -57,7 +57,7 @@ class Asked:
     def end(self, error: BaseException, is_over: Callable[[], bool]) -> None:
         """Waits until all is over; runs that are not in time are interrupted until they are."""
         until = time.monotonic() + PATIENCE_SECONDS
-        told = False
+        noted = False
         while not is_over():
             try:
                 time.sleep(0.01)
@@ -66,8 +66,8 @@ class Asked:
                 until = time.monotonic() + PATIENCE_SECONDS
                 for thread in self._threads():
                     where = interrupt(thread)
-                    if not told:
-                        tell(error, where)
-                    told = True
+                    if not noted:
+                        note(error, where)
+                    noted = True
             except KeyboardInterrupt:
                 until = 0.0  # Asked once more: now.

@@ -22,7 +22,7 @@ class Program:
 
     @classmethod
     def own(cls) -> Program:
-        """That of this process."""
+        """Program of this process."""
         return cls(os.environ.get("WATTLINE_BINARY"), build())
 
     def take(self) -> None:

@@ -1,4 +1,4 @@
-"""What there is: server models and policies."""
+"""Lists of server models and policies."""
 
 from __future__ import annotations
 

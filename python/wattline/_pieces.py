@@ -18,7 +18,7 @@ from ._interrupt import Asked
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-# How long a sweep on threads waits before it looks for signals again.
+# Time between two checks for signals in a sweep on threads.
 LOOK_SECONDS = 0.2
 
 
@@ -49,7 +49,7 @@ class Piece:
         )
 
     def identity(self, of: Callable[[Any], str | dict[str, Any]]) -> dict[str, Any]:
-        """All that its result depends on: what two pieces have in common, they compute alike.
+        """Everything that its result depends on: pieces that agree in it have the same result.
 
         ``of`` is :func:`known`, which may remember policies that it has seen.
         """
@@ -68,12 +68,12 @@ class Piece:
 
 
 def known(policy: Any) -> str | dict[str, Any]:
-    """What tells a policy from others: its text, or what it is in Python."""
+    """Distinguishes a policy from others: its text, or its identity in Python."""
     return policy if isinstance(policy, str) else of_policy(policy)
 
 
 def _identities(pieces: Sequence[Repeatable]) -> list[dict[str, Any]]:
-    """Of each piece; a policy that many share is looked into once."""
+    """Identity of each piece; a shared policy is examined once."""
     found: dict[int, str | dict[str, Any]] = {}
 
     def of(policy: Any) -> str | dict[str, Any]:
@@ -110,7 +110,7 @@ def _files(description: str) -> list[str]:
 
 
 def write_whole(name: str, content: bytes) -> None:
-    """Writes a file; whoever reads it meanwhile finds the old one or the new one."""
+    """Writes a file atomically: readers find the old one or the new one."""
     unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.part"
     try:
         with open(unfinished, "wb") as file:
@@ -152,7 +152,7 @@ class Kept:
 
 
 def _plain(identity: dict[str, Any]) -> Any:
-    """As it comes back from a file."""
+    """Value as read back from a file."""
     return json.loads(json.dumps(identity))
 
 
@@ -227,7 +227,7 @@ def _on_threads(
             yield futures[future], future.result()
         pool.shutdown()
     except BaseException as error:
-        # What still runs could only be thrown away.
+        # Results of pieces that still run would be discarded.
         stop.set()
         pool.shutdown(wait=False, cancel_futures=True)
         # Not by the futures: the last one may be lost that was submitted when the error came.
@@ -304,7 +304,7 @@ def _result_of(ray: Any, reference: Any, task: Task) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        # What the run raised, as on threads; where it was is in its cause.
+        # The exception of the run, as on threads; its cause has the place.
         raise (error.cause if isinstance(error.cause, Exception) else error) from error
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
         raise RuntimeError(

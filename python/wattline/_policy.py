@@ -6,7 +6,7 @@ from ._wattline import Error, Setting, View
 
 
 class Policy:
-    """A governor: what the machine should do, by what it sees.
+    """A governor: from observations to settings of the machine.
 
     Write a class with a method ``decide`` and give it, or an object of it, to
     :func:`wattline.simulate` or :func:`wattline.sweep`. It is asked once at the start of the run
@@ -35,17 +35,17 @@ class Policy:
     every_seconds: float = 1e-3
     #: Fill of a queue, in packets, at which it is asked before that time.
     at_fill: int | None = None
-    #: Whether ``view.latency`` is measured.
+    #: True if ``view.latency`` is measured.
     looks_at_latency: bool = False
     #: Latency beyond which ``view.latency.late`` counts a packet; implies the former.
     late_after_seconds: float | None = None
-    #: Whether ``view.power_watts`` is reckoned.
+    #: True if ``view.power_watts`` is computed.
     looks_at_power: bool = False
     #: Timeout of a decision, in wall-clock time; ``None`` for none, as a debugger needs.
     returns_within_seconds: float | None = 60.0
 
     def decide(self, view: View) -> Setting | None:
-        """What is wanted from now on; ``None``, or what a setting leaves out, stays as it is."""
+        """Setting from now on; with ``None``, and for figures that it leaves out, nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} has no method decide")
 
 
@@ -78,7 +78,7 @@ def name_of(policy: object) -> str:
     return f"{kind.__name__}({', '.join(values)})" if values else kind.__name__
 
 
-#: Attributes that say when a policy is asked, and what it looks at.
+#: Attributes that define when a policy is asked, and what it observes.
 _READ = ("every_seconds", "at_fill", "looks_at_latency", "late_after_seconds", "looks_at_power",
          "returns_within_seconds")
 #: From this likeness on, a name is taken for a misspelt one: a letter or two.

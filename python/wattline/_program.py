@@ -13,8 +13,8 @@ def build() -> str:
     """The build of the installed program: its version and commit."""
     import subprocess
 
-    told = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)
-    return told.stdout.removeprefix("wattline ").strip()
+    ended = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)
+    return ended.stdout.removeprefix("wattline ").strip()
 
 
 def program() -> str:
@@ -31,8 +31,8 @@ def program() -> str:
             f"{_wattline.__version__}; or in its sources run `make build` and set WATTLINE_BINARY to "
             "the path of target/release/wattline"
         )
-    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
-    version = told.stdout.split()[1:2]
+    ended = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    version = ended.stdout.split()[1:2]
     if version != [_wattline.__version__]:
         raise _wattline.Error(
             f"{found} is of version {' '.join(version) or 'unknown'}, this package of "
@@ -45,13 +45,13 @@ def run(*arguments: str) -> Any:
     """The JSON document of a command; its error as this package's."""
     import subprocess
 
-    told = subprocess.run([program(), *arguments, "--json"], capture_output=True, text=True)
-    if told.returncode == 0:
-        return json.loads(told.stdout)
+    ended = subprocess.run([program(), *arguments, "--json"], capture_output=True, text=True)
+    if ended.returncode == 0:
+        return json.loads(ended.stdout)
     try:
-        messages = "; ".join(json.loads(told.stdout)["error"]["messages"])
+        messages = "; ".join(json.loads(ended.stdout)["error"]["messages"])
     except (ValueError, KeyError, TypeError):
-        messages = told.stderr.strip()
-    message = messages or f"wattline {arguments[0]} ended with {told.returncode}"
+        messages = ended.stderr.strip()
+    message = messages or f"wattline {arguments[0]} ended with {ended.returncode}"
     # Exit codes of sysexits.h: inputs and rights are the system's, the rest is the description.
-    raise OSError(message) if told.returncode in (66, 74, 77) else _wattline.Error(message)
+    raise OSError(message) if ended.returncode in (66, 74, 77) else _wattline.Error(message)

@@ -1,4 +1,4 @@
-"""What a simulation found."""
+"""The result of a simulation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Report(Mapping[str, Any]):
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """Of the text that ``wattline sim --json`` prints."""
+        """Report from the output of ``wattline sim --json``."""
         return cls(json.loads(text))
 
     def __getattr__(self, name: str) -> Any:

@@ -15,7 +15,7 @@ from ._table import Table
 
 #: A policy: the text of a built-in one, or a class or object with a method ``decide``.
 AnyPolicy = Union[str, Policy, type[Policy], Any]
-#: Whether to show progress: not, on standard error, or by a function that gets the share done.
+#: Progress: not shown, on standard error, or by a function that gets the share done.
 Progress = Union[bool, Callable[[float], object]]
 
 
@@ -165,7 +165,7 @@ def _options(
 
 
 def _shown(progress: Progress) -> tuple[Callable[[float], object] | None, Callable[[], None]]:
-    """What is called with the share that is done, and what is called at the end."""
+    """Functions that are called with the share that is done, and at the end."""
     if callable(progress):
         return progress, lambda: None
     if not progress:

@@ -1,4 +1,4 @@
-"""What a fleet consists of: days of traffic, and sites of routers that are alike."""
+"""Parts of a fleet: days of traffic, and sites of equal routers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def within(name: str, value: object, least: float, most: float = math.inf) -> fl
 
 @dataclass(frozen=True)
 class Day:
-    """How the rate of a router goes over whole days; each sample holds for the same time.
+    """Rate of a router over whole days; each sample holds for the same time.
 
     Only the shape counts: :class:`Site` scales it to the mean rate of each router. Samples may
     cover several days, such as a week by hours: a year is so many repetitions.
@@ -38,7 +38,7 @@ class Day:
     """
 
     samples: tuple[float, ...]
-    #: Where they come from; shown with the results.
+    #: Their source; shown with the results.
     source: str
 
     def __post_init__(self) -> None:
@@ -139,6 +139,6 @@ class Site:
         return (self._above_zero(self.rate),)
 
     def means(self) -> dict[float, int]:
-        """How many routers there are of each mean rate."""
+        """Number of routers of each mean rate."""
         rates = self.rates_pps()
         return {rates[0]: self.routers} if len(rates) == 1 else dict(Counter(rates))

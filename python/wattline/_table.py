@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-#: What a cell holds.
+#: Content of a cell.
 Cell = Union[str, bool, int, float, None]
 
 
@@ -52,7 +52,7 @@ def _row(report: Mapping[str, Any]) -> dict[str, Cell]:
         for state, each in zip(["useful", "empty", *residency["idle_states"]], zip(*shares)):
             row[f"cores_{state}_share"] = sum(each) / len(each)
     for share, seconds in report.get("latency_curve", []):
-        # As other percentiles are named: p50, p999; the last one is the longest latency.
+        # Named like other percentiles: p50, p999; the last one is the longest latency.
         if share < 1:
             row.setdefault(f"latency_p{100 * share:g}_seconds".replace(".", ""), seconds)
     return row

@@ -80,7 +80,7 @@ class Machine:
     def moderation_us(self) -> tuple[float, float]: ...
 
 class Setting:
-    """What a policy asks for; what it leaves out stays as it is."""
+    """Settings that a policy asks for; settings that it leaves out stay as they are."""
 
     def __new__(
         cls,
@@ -138,7 +138,7 @@ class Latency:
     def p99_seconds(self) -> float: ...
 
 class View:
-    """What a policy sees when it is asked. Everything is a copy: it may be kept."""
+    """Observation that a policy gets when it is asked. Everything is a copy: it may be kept."""
 
     @property
     def time_seconds(self) -> float: ...

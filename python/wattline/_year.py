@@ -1,4 +1,4 @@
-"""A year of a fleet: energy, money and CO2, with what their intervals rest on."""
+"""A year of a fleet: energy, money and CO2, with the basis of their intervals."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ HOURS_PER_YEAR = 8760.0
 
 
 class Year(Table):
-    """A row for each site and one for all: energy, money and CO2 of a year, and what they rest on.
+    """A row for each site and one for all: energy, money and CO2 of a year, and their basis.
 
     ``low`` and ``high`` are the ends of an interval of 95 %; two more columns say which part of its
     half comes from seeds, and which from interpolation. Watts are modelled.
     """
 
-    #: Where the figures come from: ``"modelled"``, as in a report.
+    #: Source of the figures: ``"modelled"``, as in a report.
     source = "modelled"
 
     def __init__(
@@ -58,13 +58,13 @@ class Year(Table):
 
 @dataclass(frozen=True)
 class Rates:
-    """What turns energy into money and CO2, by the user's figures."""
+    """The user's prices and emissions per unit of energy."""
 
     price_per_kwh: float | None
     grams_co2_per_kwh: float | None
 
     def columns(self, prefix: str, kwh: Mapping[str, float]) -> dict[str, Cell]:
-        """Energy, and what follows from it, for ends and middle."""
+        """Energy, money and CO2, for ends and middle."""
         units: dict[str, float | None] = {
             "energy_kwh": 1.0,
             "cost": self.price_per_kwh,
@@ -94,7 +94,7 @@ class SiteYear:
         return [self.overhead * self.weights.total(row) / 1e3 for row in self.curve.watts]
 
     def missed_kwh(self) -> float:
-        """What interpolation may be off by."""
+        """Error of interpolation."""
         watts = [self.overhead * watts for watts in self.curve.means()]
         return missed_by_lines(self.curve.rates_pps, watts, self.weights)
 

@@ -1,4 +1,4 @@
-"""What many routers draw in a year, what it costs, and what a change would save.
+"""Energy and cost of many routers in a year, and savings by changes.
 
 >>> import wattline as wl
 >>> fleet = wl.Fleet([wl.Site("edge", routers=10_000, rate="1Mpps")], step=3.0, seeds=[1, 2],
@@ -11,8 +11,8 @@
 Every watt is modelled, none is measured. A router's power is simulated at some rates, each with
 several seeds; between them it is interpolated, and a day is followed sample by sample as if each
 lasted long (quasi-static). An interval ``low`` to ``high`` holds what the seeds leave open (95 %
-of Student's t) and what interpolation may miss. It does not hold what the server's model, the
-traffic's shape or next year's traffic may be off by: no simulation knows that.
+of Student's t) and the error of interpolation. It does not hold errors of the server's model, of the
+traffic's shape or of next year's traffic: no simulation knows these.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Fleet:
         keep: str | os.PathLike[str] | None = None,
         progress: Progress = False,
     ) -> Year:
-        """What the fleet draws in a year of 8760 hours under a policy, or one for each site.
+        """Energy of the fleet in a year of 8760 hours under a policy, or one for each site.
 
         ``price_per_kwh`` and ``grams_co2_per_kwh`` are yours: without them there are no such columns.
         ``overhead`` is what the building draws for each watt of a server (its PUE), 1 by default:
@@ -232,11 +232,11 @@ class Fleet:
 
 
 def _key(policy: AnyPolicy) -> Any:
-    """What tells policies apart: their text, or what they are in Python now."""
+    """Distinguishes policies: their text, or their present identity in Python."""
     try:
         return json.dumps(known(policy), sort_keys=True)
     except _wattline.Error:
-        # Its content cannot be seen: it may be another at the next question.
+        # Its content cannot be seen: it may have changed at the next question.
         return object()
 
 

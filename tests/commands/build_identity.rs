@@ -234,7 +234,10 @@ fn build_script_takes_the_commit_of_a_distributor() {
     }
     assert_eq!(printed(&script, folder.path(), Some("")), Ok(String::new()));
     for wrong in ["main", "0123", "v0.1.0", "012345\"; cargo:x=", "0123456-dirty"] {
-        let told = printed(&script, folder.path(), Some(wrong)).unwrap_err();
-        assert!(told.contains("WATTLINE_COMMIT is") && told.contains("hexadecimal"), "{told}");
+        let message = printed(&script, folder.path(), Some(wrong)).unwrap_err();
+        assert!(
+            message.contains("WATTLINE_COMMIT is") && message.contains("hexadecimal"),
+            "{message}"
+        );
     }
 }

@@ -39,7 +39,7 @@ fn capture(path: &Path, packets: usize) {
 }
 
 #[test]
-fn captures_that_cannot_be_read_are_all_told() {
+fn captures_that_cannot_be_read_are_all_reported() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("empty.pcap"), b"").unwrap();
     let second = "read = \"none.pcap\"";
@@ -75,7 +75,7 @@ fn a_reader_who_has_gone_hides_no_failure() {
     assert_eq!(status.code(), Some(65));
 }
 
-/// As when a capture is piped in and whoever writes it lives on.
+/// As when a capture is piped in and its writer lives on.
 #[test]
 fn a_pipe_that_gives_nothing_keeps_nobody_from_ending() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn a_pipe_that_gives_nothing_keeps_nobody_from_ending() {
     let mut pipe = router.stdin.take().unwrap();
     pipe.write_all(&std::fs::read(&whole).unwrap()).unwrap();
     let end = Instant::now() + PATIENCE;
-    // It answers once it is ready for signals, too.
+    // When it answers, it is also ready for signals.
     while ask(&folder.path().join("socket"), Request::Stats).is_err() {
         assert!(Instant::now() < end, "it did not start");
         std::thread::sleep(Duration::from_millis(10));

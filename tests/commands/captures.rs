@@ -185,7 +185,7 @@ fn packets_cut_by_a_snap_length_are_replayed_whole_where_that_is_asked() {
     assert!(sent[0][40..].iter().all(|byte| *byte == 0));
 }
 
-/// By another name, too, which the configuration's own check cannot know.
+/// Also under another name, which the configuration's own check cannot detect.
 #[test]
 fn a_capture_that_is_read_is_never_overwritten() {
     type Link = fn(PathBuf, PathBuf) -> std::io::Result<()>;
@@ -202,7 +202,7 @@ fn a_capture_that_is_read_is_never_overwritten() {
 }
 
 #[test]
-fn an_interface_that_can_be_no_port_or_missing_rights_are_told() {
+fn unsuitable_interface_and_missing_rights_are_reported() {
     // The loopback has no Ethernet frames.
     let text = "[router]\nsocket = \"SOCKET\"\n[[port]]\nname = \"a\"\ninterface = \"lo\"\n";
     let folder = Folder::new(text);
@@ -215,7 +215,7 @@ fn an_interface_that_can_be_no_port_or_missing_rights_are_told() {
     }
 }
 
-/// Root without capabilities, as in a container: what is missing is named, with the remedy.
+/// Root without capabilities, as in a container: the missing one is named, with the remedy.
 #[test]
 fn missing_capabilities_end_with_77() {
     if !rustix::process::geteuid().is_root() {
@@ -244,7 +244,7 @@ fn the_file_of_routes_is_used() {
     assert_eq!(folder.run().status.code(), Some(78));
 }
 
-/// The whole loop on the emulated server: what was forwarded, and what it drew for it.
+/// The whole loop on the emulated server: forwarded packets, and the energy that they took.
 #[test]
 fn a_governor_drives_an_emulated_server_between_captures() {
     let power = "[power]\nplatform = \"scale\"\nscale = 100\npolicy = \"napi\"\n[[port]]\n";

@@ -1,4 +1,4 @@
-//! `config FILE` as a user runs it: what `run` refuses on any machine, it refuses too.
+//! `config FILE` as a user runs it: it refuses every file that `run` refuses on any machine.
 
 use crate::program::{document, ended_with, wattline_in};
 
@@ -42,8 +42,8 @@ fn a_file_that_is_right_is_said_to_be_in_json() {
     for args in [&["config", "r.toml"][..], &["config", "--govern", "g.toml"]] {
         let silent = wattline_in(folder.path(), args);
         assert!(silent.status.success() && silent.stdout.is_empty(), "{silent:?}");
-        let told = document(&wattline_in(folder.path(), &[args, &["--json"]].concat()));
-        assert_eq!(told["right"], true);
-        assert!(args.contains(&told["file"].as_str().unwrap()), "{told}");
+        let report = document(&wattline_in(folder.path(), &[args, &["--json"]].concat()));
+        assert_eq!(report["right"], true);
+        assert!(args.contains(&report["file"].as_str().unwrap()), "{report}");
     }
 }

@@ -1,4 +1,4 @@
-//! The control socket of a governor: who is answered, with which rights, and what a reload says.
+//! The control socket of a governor: its clients, its rights, and the reports of a reload.
 
 use crate::copy::copy;
 use crate::govern::running::{Machine, SAMPLED};
@@ -20,7 +20,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn reload_tells_what_needs_a_restart_and_what_is_refused() {
+fn reload_reports_changes_that_need_a_restart_or_are_refused() {
     let mut machine = Machine::new();
     machine.start("");
     assert_eq!(run(&machine, &["reload"]).status.code(), Some(0));
@@ -49,8 +49,8 @@ fn reload_tells_what_needs_a_restart_and_what_is_refused() {
     let refused = run(&machine, &["reload"]);
     assert_eq!(refused.status.code(), Some(78), "{refused:?}");
     until("the service manager hears of it", || {
-        let told = machine.told();
-        told.contains("STATUS=the configuration stays as it was")
+        let message = machine.notification();
+        message.contains("STATUS=the configuration stays as it was")
     });
     machine.signal("-HUP");
     machine.logs("ERROR the configuration stays as it was");
@@ -125,7 +125,7 @@ fn threads_that_serve_clients_have_no_capabilities() {
     page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     page.read_exact(&mut [0; 12]).unwrap();
     let process = machine.process();
-    // Of each the one that accepts and the one of the connection; of the dashboard one more.
+    // For each socket a thread that accepts and one for the connection; one more for the dashboard.
     for (name, count) in [("control", 2), ("metrics", 2), ("dashboard", 3), ("log", 1)] {
         let of_name = |field: &str| -> Vec<String> {
             let all = thread_fields(process, field).into_iter();
@@ -141,7 +141,7 @@ fn threads_that_serve_clients_have_no_capabilities() {
     }
 }
 
-/// A directory of the victim's name in a directory for temporary files, made by another user first.
+/// A directory with the victim's name among temporary files, which another user has made first.
 #[test]
 fn socket_directory_of_another_user_is_not_used() {
     const VICTIM: u32 = 65534;
@@ -173,11 +173,11 @@ fn socket_directory_of_another_user_is_not_used() {
         command.uid(VICTIM).gid(VICTIM).stdin(Stdio::null());
         command
     };
-    let told = |output: Output| String::from_utf8(output.stderr).unwrap();
+    let errors = |output: Output| String::from_utf8(output.stderr).unwrap();
     let refused = |output: Output| {
-        let told = told(output);
-        assert!(told.contains("it belongs to user 1234"), "{told}");
-        assert!(told.contains("XDG_RUNTIME_DIR"), "a remedy: {told}");
+        let message = errors(output);
+        assert!(message.contains("it belongs to user 1234"), "{message}");
+        assert!(message.contains("XDG_RUNTIME_DIR"), "a remedy: {message}");
     };
     let tree = tree.to_str().unwrap();
     refused(victim(&["govern", "--root", tree]).output().unwrap());
@@ -188,9 +188,9 @@ fn socket_directory_of_another_user_is_not_used() {
     fs::create_dir(&own).unwrap();
     chown(&own, Some(VICTIM), None).unwrap();
     std::os::unix::fs::symlink(&own, &squatted).unwrap();
-    let linked = told(victim(&["govern", "--root", tree]).output().unwrap());
+    let linked = errors(victim(&["govern", "--root", tree]).output().unwrap());
     assert!(linked.contains("it is a symbolic link"), "{linked}");
-    // Nor is a daemon of another user believed, wherever it listens.
+    // A daemon of another user is not believed either, wherever it listens.
     let path = own.join("fake.sock");
     let script = "import socket,os,sys\nl=socket.socket(socket.AF_UNIX)\nl.bind(sys.argv[1])\n\
                   os.chmod(sys.argv[1],0o777)\nl.listen(5)\nprint(flush=True)\nl.accept()\n";
@@ -207,13 +207,12 @@ fn socket_directory_of_another_user_is_not_used() {
     };
     fake.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let path = path.to_str().unwrap();
-    let told = told(victim(&["stats", "--socket", path]).output().unwrap());
-    assert!(told.contains("belongs to user 1234"), "{told}");
+    let message = errors(victim(&["stats", "--socket", path]).output().unwrap());
+    assert!(message.contains("belongs to user 1234"), "{message}");
     fake.kill().unwrap();
     fake.wait().unwrap();
 }
 
-/// Whatever a daemon answers.
 #[test]
 fn answers_are_shown_without_control_characters() {
     let folder = tempfile::tempdir().unwrap();

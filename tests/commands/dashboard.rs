@@ -1,4 +1,4 @@
-//! `--dashboard`: what runs, in a browser.
+//! `--dashboard`: a running router, server or demonstration in a browser.
 
 use crate::govern::running::Machine;
 use crate::metrics::{free_port, get, router_with};

@@ -40,7 +40,7 @@ fn a_short_day_gives_figures_with_their_source_and_a_page() {
         );
         assert!(outcome["power_watts"].as_f64().unwrap() > 100.0);
         assert_eq!(day["simulated"]["source"], "modelled");
-        // The same packets, but for those on their way at the edges of the day.
+        // The same packets, except packets under way at the edges of the day.
         let (real, simulated) = (&outcome["offered_packets"], &day["simulated"]["offered_packets"]);
         let ratio = real.as_f64().unwrap() / simulated.as_f64().unwrap();
         assert!((0.99..1.01).contains(&ratio), "{real} and {simulated}");
@@ -52,7 +52,7 @@ fn a_short_day_gives_figures_with_their_source_and_a_page() {
 }
 
 #[test]
-fn mistakes_are_told_all_at_once_before_anything_runs() {
+fn mistakes_are_reported_all_at_once_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--policies", "pol,napi:cores=x", "--size", "fat", "--server", "nowhere"];
     let output = demo(folder.path(), &arguments).output().unwrap();

@@ -17,15 +17,15 @@ fn wattline(folder: &Path, words: &str) -> Output {
 fn tells_and_leaves_nothing(words: &str, result: &[&str], files: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let output = wattline(folder.path(), words);
-    let [told, printed] =
+    let [message, printed] =
         [&output.stderr, &output.stdout].map(|text| String::from_utf8_lossy(text).into_owned());
-    assert_eq!(output.status.code(), Some(74), "{words}: {told}");
+    assert_eq!(output.status.code(), Some(74), "{words}: {message}");
     for part in result {
         assert!(printed.contains(part), "{words}: {part:?} is missing in {printed:?}");
     }
     for file in files {
         let names = |line: &&str| line.contains(file) && line.contains("File too large");
-        assert_eq!(told.lines().filter(names).count(), 1, "{words}: {file}: {told}");
+        assert_eq!(message.lines().filter(names).count(), 1, "{words}: {file}: {message}");
     }
     if words.contains("--json") {
         serde_json::from_str::<serde_json::Value>(&printed).expect("one document");

@@ -30,8 +30,7 @@ fn machine() -> TempDir {
     root
 }
 
-/// All files but those of Wattline itself; what a plain file's write leaves half done does not
-/// count.
+/// Returns all files except Wattline's own; incomplete writes to plain files do not count.
 fn snapshot(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut directories = vec![root.join("sys"), root.join("ethtool")];
@@ -120,10 +119,10 @@ fn a_plan_of_another_user_says_what_it_cannot_see() {
     };
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
-    let told = plan(&mut nobody);
-    assert!(told.starts_with("made without root privileges"), "{told}");
-    assert!(!told.contains("enable C-states in the firmware"), "{told}");
-    assert!(!plan(&mut Command::new(&program)).contains("without the rights"));
+    let printed = plan(&mut nobody);
+    assert!(printed.starts_with("made without root privileges"), "{printed}");
+    assert!(!printed.contains("enable C-states in the firmware"), "{printed}");
+    assert!(!plan(&mut Command::new(&program)).contains("without root privileges"));
 }
 
 #[test]
@@ -181,8 +180,9 @@ fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
         values.map(|value| value.as_str().unwrap().to_owned()).collect()
     };
     let last = |setting: &str| writes("at_start", setting).last().cloned().unwrap_or_default();
-    // PowerSave begins with the least: both limits at the lowest that the administrator's allow,
-    // where they are written so that they never cross: first up to the highest, then down again.
+    // PowerSave begins at the minimum: both limits at the lowest frequency that the administrator's
+    // limits allow. They are written so that they never cross: first up to the highest, then down
+    // again.
     assert_eq!(last("policy0/scaling_min_freq"), "1500000");
     assert_eq!(writes("at_start", "policy0/scaling_max_freq"), ["1500000"], "{plan:#}");
     assert_eq!(
@@ -251,8 +251,8 @@ fn is_recorded_whole(interrupts: &str) {
             probe.args(["probe", "--json", "--root"]).arg(&copy).arg("--record").arg(&archive);
         probe.output().unwrap()
     };
-    let told: Value = serde_json::from_slice(&archived().stdout).unwrap();
-    assert_eq!(told["recorded"], archive.display().to_string());
+    let report: Value = serde_json::from_slice(&archived().stdout).unwrap();
+    assert_eq!(report["recorded"], archive.display().to_string());
     let mut tar = Command::new("tar");
     assert!(tar.arg("-xzf").arg(&archive).arg("-C").arg(root.path()).status().unwrap().success());
     assert_eq!(of(&root.path().join("sent")), first);
@@ -276,7 +276,8 @@ fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
     ended_with(&gone, 78, &["eth9\": there is no such interface"]);
 }
 
-/// The router's stand-in: run as a process of its own by the test below, otherwise nothing.
+/// Stands for the router: the test below runs it as a process of its own; otherwise it does
+/// nothing.
 #[test]
 fn guarded_writer() {
     let Ok(root) = std::env::var(ROOT) else { return };
@@ -308,7 +309,7 @@ fn guarded_writer() {
     }
 }
 
-/// Kills the writer with SIGKILL after a while; nobody but its watchdog restores then.
+/// Kills the writer with SIGKILL after a while; only its watchdog restores then.
 fn killed(root: &Path, on_exit: OnExit, after: Duration) {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "governor::guarded_writer", "--nocapture"])

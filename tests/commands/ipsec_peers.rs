@@ -9,8 +9,8 @@ use std::process::Command;
 
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ipsec_peer.py");
 
-/// A Python that has scapy, whose older versions leave the high half of sequence numbers out: that
-/// which `make tools` makes in the target directory, or the system's.
+/// A Python with scapy: from `make tools` in the target directory, or the system's. Older versions
+/// of scapy leave the high half of sequence numbers out.
 fn python() -> Option<PathBuf> {
     const IMPORT: &str = "import scapy, cryptography\n\
         assert [int(part) for part in scapy.__version__.split('.')[:2]] >= [2, 6]";
@@ -110,7 +110,7 @@ tunnel = "peer"
     run(Command::new(wattline_needs::program()).arg("new-keys").arg(&path).arg("peer"));
     let output = wattline(&["run", path.to_str().unwrap(), "--json"]);
     let (account, said) = (document(&output), errors(&output));
-    // Nowhere does it say anything of the keys.
+    // No output contains the keys.
     for key in [hex(1, 8), hex(101, 8)] {
         assert!(!said.contains(&key) && !account.to_string().contains(&key));
     }
@@ -140,8 +140,8 @@ fn scapy_opens_what_wattline_seals_and_the_other_way_round() {
         };
         peer("make");
         let account = gateway(folder.path(), algorithm, outer, esn, udp);
-        let told = peer("check");
-        assert!(told.contains("28 sealed, 28 opened"), "{algorithm}: {told}");
+        let message = peer("check");
+        assert!(message.contains("28 sealed, 28 opened"), "{algorithm}: {message}");
         let tunnel = &account["applications"]["ipsec"]["tunnels"][0];
         assert_eq!(tunnel["outbound"]["packets"], 28, "{tunnel}");
         assert_eq!(tunnel["inbound"]["packets"], 28, "{tunnel}");

@@ -1,4 +1,4 @@
-//! `docs/reference/json.md`: the keys of what `--json` prints, found by running the commands.
+//! `docs/reference/json.md`: the keys of the documents of `--json`, found by running the commands.
 
 use crate::program::{any_document, wattline_in};
 use serde_json::Value;
@@ -54,7 +54,7 @@ const COMMANDS: &[Shown] = &[
     ("wattline sim --traffic none", &[]),
 ];
 
-/// With everything that a league can have.
+/// A league with every kind of key.
 const LEAGUE: &str = "servers = [\"westmere-2010\"]\npolicies = [\"poll\"]\n\
     traffics = [\"poisson:1Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [1, 2]\n\
     duration = \"2ms\"\nwarmup = \"1ms\"\n[tuning]\nseeds = [3]\ngrids = [\"napi:cores=1|2\"]\n";

@@ -46,14 +46,14 @@ fn laboratory_that_is_not_installed_is_named_with_its_package() {
     let alone = Alone::new();
     for arguments in [&["sim", "--policy", "poll"][..], &["help", "bench"]] {
         let output = alone.run(arguments);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(69), "{told}");
-        assert!(told.contains("install the package wattline-lab"), "{told}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{message}");
+        assert!(message.contains("install the package wattline-lab"), "{message}");
     }
     let output = alone.run(&["--json", "sim"]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["error"]["exit_code"], 69, "{document}");
-    // What an operator needs goes on without it.
+    // An operator's commands work without it.
     assert!(alone.run(&["policies"]).status.success());
     let help = text(&alone.run(&["--help"]).stdout);
     assert!(help.contains("\nLaboratory (wattline-lab): sim, sweep, "), "{help}");
@@ -67,11 +67,11 @@ fn laboratory_beside_the_program_comes_before_that_of_the_path() {
     assert_eq!(text(&alone.run(&arguments).stdout), "path sim --policy a b\n");
     alone.laboratory("bin/wattline-lab", "beside");
     assert_eq!(text(&alone.run(&arguments).stdout), "beside sim --policy a b\n");
-    // A mistyped word is nobody's.
+    // A mistyped command belongs to neither program.
     let output = alone.run(&["simm"]);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("unrecognized subcommand") && told.contains("'sim'"), "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("unrecognized subcommand") && message.contains("'sim'"), "{message}");
 }
 
 #[test]
@@ -109,27 +109,30 @@ fn programs_that_links_lead_to_find_each_other() {
     for target in ["nothing", "wattline-lab"] {
         fs::remove_file(alone.at("links/wattline-lab")).unwrap();
         link(Path::new(target), "links/wattline-lab");
-        let told = run(&alone.at("links/wattline"), "path").1;
-        assert!(told.contains("install the package wattline-lab"), "{told}");
+        let message = run(&alone.at("links/wattline"), "path").1;
+        assert!(message.contains("install the package wattline-lab"), "{message}");
     }
 }
 
 #[test]
-fn laboratory_that_is_none_is_told_and_not_called_again() {
+fn program_that_is_no_laboratory_is_reported_and_not_called_again() {
     let alone = Alone::new();
     // A link to the caller, beside it or in the path.
     for place in ["path/wattline-lab", "bin/wattline-lab"] {
         std::os::unix::fs::symlink(alone.at("bin/wattline"), alone.at(place)).unwrap();
         let output = alone.run(&["sim"]);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(69), "{told}");
-        assert!(told.contains("calls wattline again"), "{told}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{message}");
+        assert!(message.contains("calls wattline again"), "{message}");
         fs::remove_file(alone.at(place)).unwrap();
     }
-    // What cannot be run hides no other.
+    // A file that cannot be run does not hide another one.
     fs::create_dir(alone.at("bin/wattline-lab")).unwrap();
-    let told = text(&alone.run(&["sim"]).stderr);
-    assert!(told.contains("Permission denied") && told.contains("install the package"), "{told}");
+    let message = text(&alone.run(&["sim"]).stderr);
+    assert!(
+        message.contains("Permission denied") && message.contains("install the package"),
+        "{message}"
+    );
     alone.laboratory("path/wattline-lab", "path");
     assert_eq!(text(&alone.run(&["sim"]).stdout), "path sim\n");
 }
@@ -143,11 +146,11 @@ fn router_on_emulated_cores_is_run_by_the_laboratory() {
         fs::write(&file, format!("{ports}[power]\nplatform = \"{power}\"\n")).unwrap();
         alone.run(&["run", file.to_str().unwrap()])
     };
-    let told = text(&run("scale").stderr);
-    assert!(told.contains("install the package wattline-lab"), "{told}");
-    assert!(told.contains("[power] platform"), "{told}");
-    let told = text(&run("none").stderr);
-    assert!(!told.contains("wattline-lab"), "{told}");
+    let message = text(&run("scale").stderr);
+    assert!(message.contains("install the package wattline-lab"), "{message}");
+    assert!(message.contains("[power] platform"), "{message}");
+    let message = text(&run("none").stderr);
+    assert!(!message.contains("wattline-lab"), "{message}");
     alone.laboratory("bin/wattline-lab", "emulated");
     assert_eq!(text(&run("scale").stdout), format!("emulated run {}\n", file.display()));
 }
@@ -164,9 +167,9 @@ fn laboratory_of_another_build_refuses_to_run() {
     let build = version.trim().strip_prefix("wattline ").unwrap();
     assert!(run(build).status.success());
     let output = run("0.0.9 (0123456789)");
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(69), "{told}");
-    assert!(told.contains("0.0.9 (0123456789)") && told.contains(build), "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{message}");
+    assert!(message.contains("0.0.9 (0123456789)") && message.contains(build), "{message}");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["error"]["exit_code"], 69, "{document}");
 }

@@ -20,10 +20,10 @@ fn envelope_brackets_the_optimum() {
 #[test]
 fn a_budget_that_no_schedule_keeps_has_no_bound() {
     let args = ["envelope", "--traffic", "poisson:30Mpps,size=64", "--duration", "10ms"];
-    let told = wattline(&args);
-    assert_eq!(told.status.code(), Some(0));
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    assert!(told.starts_with("no schedule keeps the budget") && !told.contains(" J"), "{told}");
+    let output = wattline(&args);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("no schedule keeps the budget") && !text.contains(" J"), "{text}");
     let found = json(&[&args[..], &["--json"]].concat());
     for key in ["lower_bound_joules", "feasible_joules", "static_best_joules", "feasible_gap"] {
         assert!(found.get(key).is_some_and(Value::is_null), "{key}: {found}");
@@ -45,7 +45,7 @@ fn a_budget_that_no_schedule_keeps_has_no_bound() {
     assert!(results["standings"][0]["gap"].is_null(), "{results}");
 }
 
-/// Only its own page is replaced, and that is known before anything is played.
+/// A league replaces only its own page, and checks that before it plays.
 #[test]
 fn a_page_that_is_no_leagues_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,12 +68,12 @@ fn a_page_that_is_no_leagues_is_kept() {
 
 /// The file, the line and the key, in the words of the program.
 #[test]
-fn a_mistake_in_a_league_is_told_on_one_line() {
+fn mistake_in_a_league_is_reported_on_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.toml");
     let good = "servers = [\"westmere-2010\"]\npolicies = [\n  \"poll\",\n]\ntraffics = [\"poisson:2Mpps\"]\n\
                 budgets = [\"100us\"]\nseeds = [1]\nduration = \"3ms\"\nwarmup = \"2ms\"\n";
-    for (from, to, told) in [
+    for (from, to, expected) in [
         (
             "seeds = [1]",
             "seeds = 1",
@@ -96,7 +96,7 @@ fn a_mistake_in_a_league_is_told_on_one_line() {
         ("[\"100us\"]", "[\"2us\"]", "bad.toml: budgets: p99 = 2.00 us: no packet passes"),
     ] {
         std::fs::write(&file, good.replace(from, to)).unwrap();
-        let message = ended_with(&wattline(&["league", file.to_str().unwrap()]), 78, &[told]);
+        let message = ended_with(&wattline(&["league", file.to_str().unwrap()]), 78, &[expected]);
         assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
@@ -173,32 +173,32 @@ fn an_interrupted_league_says_what_is_kept_and_goes_on_from_there() {
         let id = league.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
         let ended = league.wait_with_output().unwrap();
-        let told = errors(&ended);
-        assert_eq!(ended.status.signal(), Some(number), "{told}");
+        let message = errors(&ended);
+        assert_eq!(ended.status.signal(), Some(number), "{message}");
         let says = format!(" of 40 pieces are kept in {}; the same command goes on", out.display());
-        assert!(told.contains(&says), "{told}");
-        let kept: usize = told
+        assert!(message.contains(&says), "{message}");
+        let kept: usize = message
             .lines()
             .find_map(|line| line.strip_prefix("wattline: ")?.split(' ').next()?.parse().ok())
             .unwrap();
-        assert!((2..40).contains(&kept), "{told}");
+        assert!((2..40).contains(&kept), "{message}");
         let again = format!("of 40 pieces are in {} already", out.display());
-        assert_eq!(told.contains(&again), before > 0, "{told}");
+        assert_eq!(message.contains(&again), before > 0, "{message}");
     }
 }
 
 #[test]
 fn a_league_that_nothing_keeps_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let told = |seeds| {
+    let message = |seeds| {
         let file = write_league(folder.path(), seeds, "100us");
         let output = wattline(&["league", &file]);
         assert!(output.status.success());
         errors(&output)
     };
     let says = "an interruption loses all 100 pieces; --out DIR keeps them";
-    assert!(told(100).contains(says));
-    assert!(!told(5).contains("interruption"));
+    assert!(message(100).contains(says));
+    assert!(!message(5).contains("interruption"));
 }
 
 #[test]

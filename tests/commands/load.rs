@@ -47,7 +47,7 @@ fn pages() -> SocketAddr {
     })
 }
 
-/// Stores nothing, and says so of every key that is asked for.
+/// A server that stores nothing: every requested key is missing.
 fn forgetful() -> SocketAddr {
     server(|line, body| {
         let words: Vec<_> = line.split(' ').collect();
@@ -150,7 +150,7 @@ fn a_page_is_written_beside_the_table_or_refused_before_the_load() {
 }
 
 #[test]
-fn wrong_options_are_told_all_at_once() {
+fn wrong_options_are_reported_all_at_once() {
     let load = ["load", "http", "http://127.0.0.1:1/", "--rate", "10"];
     let wrong = ["--threads", "9", "--connections", "3", "--depth", "0", "--timeout", "10h"];
     refused(&[&load[..], &wrong].concat(), 2, &["--threads: 9", "--depth: 0", "--timeout: 36000s"]);
@@ -204,8 +204,8 @@ fn packets_that_cannot_be_sent_are_refused_before_anything_is_opened() {
     refuse(&["--rate", "max", "--burst", "32"], 2, &["rate"]);
     refuse(&["--rate", "1", "--mac", "02:57"], 2, &["six bytes"]);
     let output = wattline(&[&packets[..], &["--rate", "1", "--captures", "no-a,no-b"]].concat());
-    let told = errors(&output);
-    assert_eq!(told.matches("no-a").count(), 1, "{told}");
+    let message = errors(&output);
+    assert_eq!(message.matches("no-a").count(), 1, "{message}");
     refused(&["bench", "rfc2544"], 2, &["--device"]);
     refused(&["bench", "rfc2544", "--from", "a"], 2, &["--mac"]);
     refused(
@@ -229,24 +229,25 @@ fn a_load_reports_its_latencies_to_a_governor() {
     ));
     until("the socket is there", || socket.exists());
     let url = format!("http://{}/", pages());
-    // The governor hears of the warm-up too, which the report leaves out.
+    // The governor's figures include the warm-up, which the report leaves out.
     let to = socket.display().to_string();
     let all = SHORT.map(|word| if word == "100ms" { "0s" } else { word });
     let report = json_of(&[&["load", "http", &url, "--report", &to], &all[..]].concat());
-    let source = until("what was served is counted", || {
+    let source = until("served requests are counted", || {
         let source = machine.stats()["govern"]["latency"][0].clone();
         (source["samples"].as_u64() >= report["served_requests"].as_u64()).then_some(source)
     });
     let refused = source["refused"].as_object().unwrap();
     assert!(!refused.is_empty() && refused.values().all(|count| count == 0), "{source}");
-    let [told, measured] = [&source["latency_p95_seconds"], &report["latency"]["p95_seconds"]]
+    let [reported, measured] = [&source["latency_p95_seconds"], &report["latency"]["p95_seconds"]]
         .map(|value| value.as_f64().unwrap());
-    assert!((0.5..2.0).contains(&(told / measured)), "{told} s and {measured} s");
+    assert!((0.5..2.0).contains(&(reported / measured)), "{reported} s and {measured} s");
     machine.signal("-TERM");
     assert_eq!(machine.ended(), Some(0));
 }
 
-/// Root without capabilities, as any other user: what is missing is told before anything is made.
+/// Root without capabilities, like any other user: the missing capability is reported before
+/// anything is made.
 #[test]
 fn experiments_without_the_rights_for_them_end_with_77() {
     if !rustix::process::geteuid().is_root() {
@@ -268,7 +269,7 @@ fn experiments_without_the_rights_for_them_end_with_77() {
     }
 }
 
-/// Under the name that a benchmark gives its page, too, a page is not lost.
+/// A page is not lost either if it has the name that a benchmark gives its page.
 #[test]
 fn a_page_of_a_benchmark_is_replaced_only_with_overwrite() {
     let folder = tempfile::tempdir().unwrap();

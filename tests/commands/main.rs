@@ -1,4 +1,4 @@
-//! The commands as users run them, in one program, so that those which wait do it side by side.
+//! The commands as users run them, in one program, so that tests that wait do so at the same time.
 
 #[path = "../../crates/knobs/tests/common/fixture.rs"]
 mod copy;

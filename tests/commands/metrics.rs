@@ -9,7 +9,7 @@ use std::time::Duration;
 use wattline_needs::{KillOnDrop, until};
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
 
-/// A TCP port of this machine that nobody listens on.
+/// Returns a TCP port of this machine without a listener.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -48,7 +48,7 @@ fn a_governor_s_power_frequency_and_settings_are_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = free_port();
     let _router = router(folder.path(), metrics, "[power]\nplatform = \"scale\"\nscale = 100\n");
-    let text = until("power is told", || {
+    let text = until("power is reported", || {
         let text = get(metrics, "/metrics")?;
         sample(&text, "wattline_power_watts{source=\"emulated\"}").map(|_| text)
     });
@@ -60,9 +60,9 @@ fn a_governor_s_power_frequency_and_settings_are_metrics() {
     assert_eq!(sample(&text, "wattline_core_active{core=\"0\"}"), Some(1.0));
     let written = "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"}";
     assert!(sample(&text, written).is_some_and(|count| count >= 1.0), "{text}");
-    // Several read, as often as they like: no one takes anything from another.
+    // Several readers, any number of times: none affects another.
     let count = "wattline_latency_seconds_count";
-    until("seven latencies are told", || {
+    until("seven latencies are reported", || {
         (sample(&get(metrics, "/metrics")?, count)? >= 7.0).then_some(())
     });
     agrees_with(&text, Role::Router, 20);

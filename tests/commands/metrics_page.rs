@@ -1,10 +1,10 @@
-//! The page of metrics names kind and labels of every sample that a router and a governor tell.
+//! The page of metrics names kind and labels of every sample of a router and a governor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: &str = include_str!("../../docs/reference/metrics.md");
 
-/// Who tells metrics.
+/// Source of metrics.
 #[derive(Debug, Clone, Copy)]
 pub enum Role {
     Router,
@@ -12,7 +12,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a table of the page is about it, by its heading.
+    /// Returns true if the table below this heading describes the role.
     fn has(self, heading: &str) -> bool {
         heading == "Router and governor"
             || match self {
@@ -64,7 +64,7 @@ fn sample(line: &str) -> Option<(&str, BTreeSet<String>)> {
     name.starts_with("wattline_").then(|| (name, names.collect()))
 }
 
-/// The shape that a sample shows of its family; `None` for a sample of another one.
+/// Returns the shape of a sample's family; `None` for a sample of another family.
 fn shape_in(kind: &str, family: &str, name: &str, mut labels: BTreeSet<String>) -> Option<Shape> {
     let of_histogram = match name.strip_prefix(family)? {
         "" => kind != "histogram",
@@ -82,8 +82,8 @@ fn compared(text: &str, page: &str, role: Role) -> (BTreeSet<String>, BTreeSet<S
     let (mut wrong, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let (mut family, mut kind) = ("", "");
     for line in text.lines() {
-        if let Some(told) = line.strip_prefix("# TYPE ") {
-            (family, kind) = told.split_once(' ').unwrap();
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            (family, kind) = rest.split_once(' ').unwrap();
         }
         let Some((name, labels)) = sample(line) else { continue };
         let shown = labels.clone();
@@ -99,8 +99,7 @@ fn compared(text: &str, page: &str, role: Role) -> (BTreeSet<String>, BTreeSet<S
     (wrong, seen)
 }
 
-/// Asserts that the page says nothing else than a text of metrics, of which it is to have at least
-/// `families`.
+/// Asserts that the page agrees with a text of metrics, and that at least `families` were compared.
 pub fn agrees_with(text: &str, role: Role, families: usize) {
     let (wrong, seen) = compared(text, PAGE, role);
     assert!(wrong.is_empty(), "docs/reference/metrics.md says otherwise: {wrong:#?}");
@@ -108,7 +107,7 @@ pub fn agrees_with(text: &str, role: Role, families: usize) {
 }
 
 #[test]
-fn a_page_that_says_otherwise_is_found_out() {
+fn page_that_differs_is_detected() {
     let page = "\n## Router and governor\n| `wattline_a` | gauge | `core` | x |\n\
                 | `wattline_h` | histogram | | z |\n\n\
                 ## Router alone\n| `wattline_b` | counter | `port`, `queue` | y |\n\n\

@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A router between captures, whose tunnel encrypts what `lan.pcap` holds.
+/// A router between captures, whose tunnel encrypts the packets of `lan.pcap`.
 const CONFIG: &str = r#"
 [[port]]
 name = "lan"

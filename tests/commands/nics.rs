@@ -1,4 +1,4 @@
-//! `nics` as a user runs it: lists, choices, power models, messages.
+//! `nics` as a user runs it: lists, choices, power models, errors.
 
 use crate::program::{ended, json, wattline};
 
@@ -14,8 +14,8 @@ fn cards_are_listed_and_shown_with_the_table_of_each_figure() {
     let text = String::from_utf8(wattline(&["nics", "SFE4003"]).stdout).unwrap();
     assert_eq!(wattline(&["nics", "show", "SFE4003"]).stdout, text.as_bytes());
     assert_eq!(json(&["nics", "intel(base-t)", "--json"]), shown);
-    let (code, told) = ended(&["nics", "SFE4004"]);
-    assert!(code != 0 && told.contains("SFE4004"), "{told}");
+    let (code, error) = ended(&["nics", "SFE4004"]);
+    assert!(code != 0 && error.contains("SFE4004"), "{error}");
     assert_eq!(ended(&["nics", "SFE4003", "compare"]).0, 2);
     assert!(text.contains("Solarflare(CX4)") && text.contains("3.367 Gbit/s per W"), "{text}");
 }

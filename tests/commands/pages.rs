@@ -1,5 +1,5 @@
-//! The pages of results in a browser, as users make them. Those of measurements that take long are
-//! looked at where they are made.
+//! Result pages in a browser, as users make them. Pages of long measurements are checked by the
+//! tests that measure.
 
 use crate::program::{ended_with, wattline_in};
 use std::path::Path;
@@ -12,7 +12,7 @@ fn wattline(folder: &Path, arguments: &[&str]) {
     ended_with(&wattline_in(folder, arguments), 0, &[]);
 }
 
-/// Nothing is wrong with a page, its plots are there, and people read these words.
+/// Checks that a page has no error, has its plots, and shows these words.
 fn is_fine(browser: &mut Browser, name: &str, page: &Path, words: &[&str]) {
     let size = std::fs::metadata(page).unwrap().len();
     assert!(size < LARGEST, "{name}: {size} bytes");

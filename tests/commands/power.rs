@@ -81,7 +81,7 @@ fn restore_prints_commands_and_then_does_it() {
     assert_eq!(again.status.code(), Some(0));
 }
 
-/// As versions left it that did not cut off what a full disk had taken of a line.
+/// As old versions left it, which did not remove a partial line after the disk was full.
 #[test]
 fn a_damaged_journal_is_named_undone_as_far_as_it_goes_and_no_success() {
     let (_directory, root) = killed();
@@ -99,13 +99,13 @@ fn a_damaged_journal_is_named_undone_as_far_as_it_goes_and_no_success() {
     assert!(wattline(&words("restore", &at)).status.success(), "nothing is left to undo");
 }
 
-/// The file of a driver that hangs: a pipe that nobody reads.
+/// The file of a driver that hangs: a pipe without a reader.
 #[test]
 fn a_restore_that_meets_a_hanging_driver_ends_names_it_and_keeps_the_journal() {
     let (_directory, root) = killed();
     let journal = root.join("var/lib/wattline/knobs.journal");
     let intents = fs::read_to_string(&journal).unwrap();
-    // Killed before the value was read back: what the file shows now may be of its doing.
+    // Killed before the value was read back: the file's present value may be its own.
     fs::write(&journal, intents.lines().next().unwrap().to_owned() + "\n").unwrap();
     let file = root.join(MAX);
     fs::remove_file(&file).unwrap();
@@ -129,7 +129,7 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
         return;
     }
     let (_directory, root) = killed();
-    // A copy outside of what only root may enter.
+    // A copy outside of root's directories.
     let program = root.join("wattline");
     crate::copy_program(&program);
     let as_nobody = || {
@@ -139,7 +139,7 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
     // Neither lock nor journal may be opened.
     let refused = as_nobody();
     assert_eq!(refused.status.code(), Some(77), "{refused:?}");
-    // Those it may, but not the setting.
+    // These may be opened, but not the setting.
     let state = root.join("var/lib/wattline");
     for path in [state.clone(), state.join("knobs.journal"), state.join("knobs.lock")] {
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -256,12 +256,12 @@ fn records_are_csv_with_a_line_per_tick() {
         lines[1..].iter().all(|line| line.contains(",hwmon:power_meter-ACPI000D:00/power1,118.2,")),
         "{text}"
     );
-    // Taken and missed ticks together are those of the duration.
+    // Taken and missed ticks add up to the duration.
     ended_with(&output, 0, &["ticks missed"]);
     assert_eq!(wattline(&arguments).status.code(), Some(74), "an existing file is not overwritten");
 }
 
-/// An exporter whose watts follow the processor time of a process, late by so much.
+/// An exporter whose watts follow the processor time of a process after a lag.
 fn late_exporter(late: Duration) -> (u16, Arc<AtomicU32>) {
     let process = Arc::new(AtomicU32::new(0));
     let of = Arc::clone(&process);
@@ -312,7 +312,7 @@ fn lag_of_a_remote_meter_is_found_by_a_load() {
     assert!(found.is_some(), "the lag was not found");
 }
 
-/// The rows of a phase: a platform's meter, a package and its memory, each a little unsteady.
+/// Rows of a phase: a platform's meter, a package and its memory, each with a little noise.
 fn phase(folder: &Path, name: &str, watts: [f64; 3]) -> String {
     let mut text = String::from(
         "time_seconds,meter,power_watts,energy_joules,elapsed_seconds,source,accuracy,rejected,\
@@ -374,8 +374,7 @@ fn watts_are_attributed_from_recorded_phases() {
     assert_eq!(wattline(&["meter", "attribute", "--idle", &idle]).status.code(), Some(2));
 }
 
-/// `attribute` reads the records of `record`, and measures by itself when it is told that a phase
-/// has begun.
+/// `attribute` reads the records of `record`, and measures by itself when the user starts a phase.
 #[test]
 fn watts_are_attributed_from_records_and_live() {
     let root = fixture("meters", "acpi-power-meter");
@@ -419,7 +418,7 @@ fn watts_are_attributed_from_records_and_live() {
 }
 
 #[test]
-fn probe_tells_knobs_meters_and_rivals_of_a_recorded_machine() {
+fn probe_lists_knobs_meters_and_rivals_of_a_recorded_machine() {
     let root = fixture("knobs", "intel-pstate-hwp");
     let probe = any_document(&wattline(&["probe", "--json", "--root", &root]));
     let names: Vec<&str> =
@@ -434,7 +433,7 @@ fn probe_tells_knobs_meters_and_rivals_of_a_recorded_machine() {
     assert_eq!(nothing.status.code(), Some(66));
 }
 
-/// Whatever runs this: recorded, and seen in the recording as it is.
+/// The machine of the test: `probe` of its record shows the same as of the machine.
 #[test]
 fn this_machine_is_recorded_without_what_identifies_it() {
     let directory = tempfile::tempdir().unwrap();

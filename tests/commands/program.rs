@@ -11,7 +11,7 @@ pub fn wattline(args: &[&str]) -> Output {
     Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
 }
 
-/// Returns the words of a command line, and after them those that may have blanks.
+/// Returns the words of a command line, followed by words that may contain blanks.
 pub fn words<'a>(line: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     line.split_whitespace().chain(more.iter().copied()).collect()
 }
@@ -73,7 +73,7 @@ pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether a process still runs; one that nobody has asked about after its end does not.
+/// Returns true if a process still runs; a zombie does not.
 pub fn runs(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))

@@ -1,5 +1,5 @@
-//! A real Prometheus reads what a router and a governor count, and the queries of the Grafana board
-//! find something in it.
+//! A real Prometheus reads the metrics of a router and a governor, and the queries of the Grafana
+//! board find series in them.
 
 use crate::govern::running::Machine;
 use crate::metrics::{free_port, get, router};
@@ -17,7 +17,7 @@ use wattline_testbed::command::program;
 
 const BOARD: &str = include_str!("../../packaging/grafana/wattline.json");
 
-/// promtool says nothing against a text of metrics.
+/// Checks that promtool accepts a text of metrics.
 fn is_without_complaint(text: &str) {
     let mut check = program("promtool").unwrap();
     check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -28,7 +28,8 @@ fn is_without_complaint(text: &str) {
     assert!(verdict.status.success() && complaints.is_empty(), "{complaints}");
 }
 
-/// Prometheus in a folder, which reads these ports so often; and its own port.
+/// Starts Prometheus in a folder, to read these ports at this interval; returns it with its own
+/// port.
 pub fn start(
     mut server: Command,
     folder: &Path,
@@ -99,7 +100,7 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
         get(of_router, "/metrics").filter(|text| text.contains(forwarded))
     });
     is_without_complaint(&text);
-    let text = until("the governor tells latency", || {
+    let text = until("the governor reports latency", || {
         get(machine.metrics, "/metrics").filter(|text| text.contains("percentile=\"99\""))
     });
     is_without_complaint(&text);
@@ -117,7 +118,7 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
         get(port, "/api/v1/rules")?.contains("WattlineLatencyTargetMissed").then_some(())
     });
 
-    // Every query of the board finds series; those that need a second sample do after a while. A
+    // Every query of the board finds series; queries that need a second sample do after a while. A
     // machine without drops has none of those.
     let board: Value = serde_json::from_str(BOARD).unwrap();
     let absent = BTreeSet::from(["wattline_drops_total", "wattline_sensor_up"]);

@@ -1,5 +1,5 @@
-//! Captures through an encoder and a decoder, as two runs of `wattline`: what comes out is what
-//! comes out of two routers that only forward. No root is needed.
+//! Captures through an encoder and a decoder, as two runs of `wattline`: the output is the same as
+//! of two routers that only forward. No root is needed.
 
 use crate::captures::read_capture;
 use crate::program::json;
@@ -34,7 +34,7 @@ address = "2001:db8:b::2"
 mac = "02:00:00:00:00:12"
 "#;
 
-/// Runs a router with a section more from one capture to another; its account.
+/// Runs a router with an additional section from one capture to another; returns its account.
 fn route(folder: &Path, from: &Path, to: &str, section: &str) -> Value {
     let path = |name: &str| folder.join(name).display().to_string();
     let config = ROUTER
@@ -74,8 +74,8 @@ fn compare(capture: &Path, selection: &str) -> (u64, u64) {
     (number(encoder, "in_bytes"), number(encoder, "out_bytes"))
 }
 
-/// Captures taken behind offloads have frames that no link carries; how many of them are answered
-/// with an ICMP error is a question of time.
+/// Captures taken behind offloads have frames that no link carries; the number of ICMP errors for
+/// them depends on time.
 fn without_long_frames(from: &Path, to: &Path) {
     let mut reader = Reader::open(from).unwrap();
     let mut writer = None;
@@ -154,8 +154,7 @@ fn content_that_comes_again_is_sent_once() {
     }
 }
 
-/// A port with an access list and a source check: they judge the packets as they were before
-/// encoding, whatever an encoded packet shows of them.
+/// A port with an access list and a source check: both see the packets as before encoding.
 #[test]
 fn decoded_packets_are_judged_like_packets_that_were_never_encoded() {
     let folder = tempfile::tempdir().unwrap();

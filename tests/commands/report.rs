@@ -29,15 +29,15 @@ fn two_policies_differ_in_watts_by_more_than_chance_and_one_not_from_itself() {
     for words in ["3 repetitions", "left out: 4.json: is not JSON", "watts", "less", "by chance"] {
         assert!(text.contains(words), "{words:?} is missing in\n{text}");
     }
-    let told = json(&["report", &poll, &saver, "--only", "watts", "--json"]);
-    let figures = told["figures"].as_array().unwrap();
+    let report = json(&["report", &poll, &saver, "--only", "watts", "--json"]);
+    let figures = report["figures"].as_array().unwrap();
     let power = figures.iter().find(|it| it["path"].as_str().unwrap().ends_with("power_watts"));
-    let difference = &power.unwrap_or_else(|| panic!("{told:#}"))["differences"][0];
+    let difference = &power.unwrap_or_else(|| panic!("{report:#}"))["differences"][0];
     assert_eq!(difference["outcome"], "less", "{difference}");
     assert!(difference["mean"].as_f64().unwrap() + difference["half"].as_f64().unwrap() < 0.0);
 
-    let told = json(&["report", &poll, &poll, "--json"]);
-    for figure in told["figures"].as_array().unwrap() {
+    let report = json(&["report", &poll, &poll, "--json"]);
+    for figure in report["figures"].as_array().unwrap() {
         let outcome = figure["differences"][0]["outcome"].as_str().unwrap();
         assert!(["same", "not-shown"].contains(&outcome), "{figure}");
     }

@@ -30,7 +30,7 @@ fn servers_lists_models_and_says_what_they_lack() {
     assert!(shown.contains("bolla.max_rate_pps") && shown.contains("1040 kpps at 3.0 GHz"));
 }
 
-/// One document, in the form of all others, or a refusal that is one.
+/// Every output, also an error, is one JSON document.
 #[test]
 fn json_is_never_another_text() {
     for args in [
@@ -49,7 +49,7 @@ fn json_is_never_another_text() {
 }
 
 #[test]
-fn mistakes_of_usage_are_told_in_json_without_what_a_terminal_shows() {
+fn usage_errors_in_json_lack_terminal_formatting() {
     let messages = |args: &[&str]| -> Vec<String> {
         let output = wattline(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -206,12 +206,12 @@ fn receive_path_follows_its_sizes_proposals_and_rate() {
         assert!(number(path, "cycles_per_packet") < number(base, "cycles_per_packet"), "{path}");
         assert!(!path["misses"].as_array().unwrap().is_empty());
     }
-    for (args, told) in [
+    for (args, expected) in [
         (&["receive", "--ring", "9999"][..], "ring is 9999; allowed: 1 to 4096"),
         (&["receive", "--proposal", "cache"][..], "direct-cache-access"),
         (&["receive", "--rate", "5GB"][..], "5GB"),
     ] {
-        refused(args, 2, &[told]);
+        refused(args, 2, &[expected]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The service manager's side: the unit file, and what the router tells.
+//! The service manager: unit files, and the router's notifications.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -29,8 +29,8 @@ fn exposure(text: &str) -> Option<f64> {
     let output = rated
         .map_err(|error| wattline_needs::machine(format_args!("systemd-analyze: {error}")))
         .ok()?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    let Some((_, rating)) = told.split_once("Overall exposure level for rated.service: ") else {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let Some((_, rating)) = printed.split_once("Overall exposure level for rated.service: ") else {
         wattline_needs::machine("systemd-analyze has no offline rating (systemd 250 and later do)");
         return None;
     };
@@ -89,7 +89,7 @@ fn block_comes_before_any_interface_and_any_router() {
     // Nothing else might start that target.
     assert_eq!(of("Wants"), "network-pre.target");
     assert_eq!((of("DefaultDependencies"), of("WantedBy")), ("no".into(), "sysinit.target".into()));
-    // What it installs stays when it is done.
+    // The blocks that it installs stay when it is done.
     assert_eq!((of("Type"), of("RemainAfterExit")), ("oneshot".into(), "yes".into()));
     assert_eq!(of("ExecStop"), of("ExecStart"));
 }
@@ -122,15 +122,16 @@ fn verify(name: &str) {
         Ok(output) => output,
         Err(error) => return wattline_needs::machine(format_args!("systemd-analyze: {error}")),
     };
-    let told = String::from_utf8_lossy(&output.stderr);
-    // Its words about other units of the machine do not matter, nor keys that are new in systemd 254.
+    let printed = String::from_utf8_lossy(&output.stderr);
+    // Warnings about other units of the machine do not count, nor about keys that are new in
+    // systemd 254.
     let is_newer = |line: &str| {
         let newer = ["RestartSteps", "RestartMaxDelaySec"].iter();
         newer.into_iter().any(|key| line.contains(&format!("'{key}' in section")))
     };
-    let ours = told.lines().filter(|line| line.contains("wattline") && !is_newer(line));
+    let ours = printed.lines().filter(|line| line.contains("wattline") && !is_newer(line));
     let ours: Vec<&str> = ours.collect();
-    assert!(ours.is_empty(), "{told}");
+    assert!(ours.is_empty(), "{printed}");
     // The check can fail.
     std::fs::write(&copy, text.replace("/usr/bin/wattline", "/nowhere/wattline")).unwrap();
     let wrong = Command::new("systemd-analyze").arg("verify").arg(&copy).output().unwrap();

@@ -64,7 +64,7 @@ fn figures_of_a_run_agree_with_each_other() {
         assert!((per_packet / of("energy_per_packet_joules") - 1.0).abs() < 1e-9, "{policy}");
         let latencies = ["min", "p50", "p95", "p99", "p999"]
             .map(|name| number(&report, &format!("latency_{name}_seconds")));
-        // Percentiles are those of a histogram with three digits.
+        // Percentiles come from a histogram with three digits.
         assert!(latencies.is_sorted_by(|a, b| *a <= b * 1.002), "{policy}: {latencies:?}");
     }
 }
@@ -198,7 +198,7 @@ fn sweep_writes_arrow_that_others_read() {
 }
 
 #[test]
-fn policies_tells_parameters_with_defaults_and_sources() {
+fn policies_lists_parameters_with_defaults_and_sources() {
     let list = json(&["policies", "--json"]);
     let policies = list["policies"].as_array().expect("a list");
     let find = |name: &str| policies.iter().find(|policy| policy["name"] == name).expect(name);
@@ -267,9 +267,9 @@ fn knobs_can_be_made_to_fail() {
     assert!(plain["knobs"].is_null() && plain["knob_faults"].is_null(), "as ever");
 }
 
-/// schedutil decides for the first time after a while: what waited until then is no steady state.
+/// schedutil decides for the first time after a while: the backlog until then is no steady state.
 #[test]
-fn requests_that_the_warm_up_left_are_told() {
+fn requests_left_from_the_warm_up_are_reported() {
     let args = ["sim", "--json", "--requests", "memcached:700krps", "--policy", "schedutil+84us"];
     let of = |more: &[&str]| json(&[&args[..], more].concat());
     let (whole, cut) = (of(&[]), of(&["--warmup", "100ms"]));
@@ -280,7 +280,7 @@ fn requests_that_the_warm_up_left_are_told() {
     assert!(p95(&cut) > 5.0 * p95(&whole), "{} and {}", p95(&cut), p95(&whole));
 }
 
-/// The same for a server of requests, whose cores and batches no policy sets.
+/// The same for a request server, whose cores and batches no policy sets.
 #[test]
 fn knobs_of_a_server_of_requests_can_be_made_to_fail() {
     let args = ["sim", "--json", "--requests", "memcached:200krps", "--policy", "ondemand+84us"];

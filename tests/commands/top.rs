@@ -95,14 +95,14 @@ fn one_look_as_json_and_as_text() {
     assert_eq!(top(&socket, &["--once"]).status.code(), Some(66), "nobody answers");
 }
 
-/// A terminal of our own; gone when it goes out of scope.
+/// A pseudo-terminal; closed when dropped.
 struct Tmux {
     server: PathBuf,
 }
 
 impl Tmux {
-    /// With its server's socket there, one for each: a server that ends takes a while. Its shell
-    /// says how the command ended.
+    /// Each has its own tmux server and socket, since a server that ends takes a while. Its shell
+    /// prints the command's exit code.
     fn new(server: PathBuf, command: &str) -> Self {
         let tmux = Self { server };
         let shell = format!("echo before; {command}; echo ended with $?; stty -a; sleep 60");
@@ -166,7 +166,7 @@ fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
         let screen = tmux.until(&seen);
         assert!(!screen.contains("before"), "a screen of its own:\n{screen}");
         tmux.ask(&["send-keys", "q"]);
-        // What was there is there again, and keys are shown and lines edited as before.
+        // The old content is back, and keys are shown and lines edited as before.
         tmux.until(&["before", "ended with 0", " icanon", " echo "]);
     }
     {

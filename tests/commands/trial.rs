@@ -1,4 +1,5 @@
-//! `wattline trial` on a copy of a recorded machine, which draws by a rule that only the test knows.
+//! `wattline trial` on a copy of a recorded machine, whose power follows a rule that only the test
+//! knows.
 
 use crate::govern::running::{CPUS, Machine};
 use crate::metrics::{free_port, get, serve};
@@ -20,7 +21,7 @@ const METER: &str = "sys/class/hwmon/hwmon0";
 const USECS: &str = "ethtool/eth9/rx-usecs";
 /// The setting that saves.
 const COLLECTS: &str = "[govern]\nknobs = [\"moderation\"]\nmoderation = \"100us\"\n";
-/// A setting that turns each knob, and draws like the machine as it is.
+/// A setting that turns each knob, and draws the same power as the machine as it is.
 const ALL: &str =
     "[govern]\nprofile = \"max-save\"\nmoderation = \"50us\"\nidle_latency = \"1us\"\n";
 
@@ -40,7 +41,7 @@ fn replace(path: &Path, text: &str) -> bool {
     fs::write(&new, text).and_then(|()| fs::rename(&new, path)).is_ok()
 }
 
-/// Draws power, counts packets and pressure as long as the machine is there.
+/// Simulates power, packet counts and pressure as long as the machine is there.
 fn live(root: &Path, times: &AtomicU32, crowded: &AtomicBool) {
     let (began, mut last) = (Instant::now(), Instant::now());
     let (mut packets, mut waited, mut noise) = (0.0, 0.0, 17_u32);
@@ -227,7 +228,7 @@ fn signal_restores_the_machine_and_the_same_command_goes_on() {
     assert!(server.is_as_before(), "{:?}", server.machine.differences());
     let log = server.machine.log();
     assert!(log.contains("interrupted") && log.contains("the same command continues"), "{log}");
-    // Another trial does not take these blocks for its own.
+    // Another trial does not use these blocks.
     let other = server.run(&["none", "collects.toml", "--block", "2s", "--out", "trial.json"]);
     assert_eq!(other.status.code(), Some(65), "{other:?}");
     let began = Instant::now();
@@ -307,7 +308,8 @@ fn saving_of_a_setting_file_is_found_and_its_versions_are_named() {
     assert!(server.is_as_before(), "{:?}", server.machine.differences());
 }
 
-/// Moments of entering, running and leaving; what ran is ended before the setting is undone.
+/// Kills at moments of entering, running and leaving; commands are ended before the setting is
+/// undone.
 #[test]
 fn setting_file_is_undone_after_sigkill_at_any_moment() {
     let mut server = Server::new();
@@ -338,7 +340,7 @@ fn setting_file_that_fails_ends_the_trial_and_is_undone() {
         ("sleep 0.2", "sleep 3600", "not done within 2 s"),
         ("\"-qx\", \"100\"", "\"-qx\", \"99\"", "not in force: grep"),
         ("policy*", "policies*", "no such file"),
-        // Somebody else takes the setting back in the block.
+        // Another program reverts the setting during the block.
         ("settle", "#", "not in force: grep"),
     ] {
         let mut text = format!("{TOOL}limit = \"2s\"\n").replace(from, to);
@@ -521,7 +523,7 @@ fn trial_without_its_meter_ends_and_restores() {
 }
 
 #[test]
-fn plan_tells_how_long_one_percent_takes() {
+fn plan_states_the_time_to_resolve_one_percent() {
     let server = Server::new();
     let output = server.run(&["none", "collects.toml", "--block", "2s", "--plan", "--json"]);
     let planned = any_document(&output);
@@ -565,7 +567,7 @@ fn archived(archive: &Path, file: &str) -> String {
 const GOVERNOR: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
 
 impl Server {
-    /// The report of a first hour that is shorter, of a server at its highest frequency, which
+    /// The report of a shortened first hour, of a server at its highest frequency, which
     /// `balanced` changes.
     fn first_hour(&self) -> Command {
         for policy in ["policy0", "policy1"] {
@@ -586,7 +588,7 @@ impl Server {
         self.first_hour_command().output().unwrap()
     }
 
-    /// Whether its frequencies are as before a first hour.
+    /// Returns true if the frequencies are as before the first hour.
     fn is_fast(&self) -> bool {
         let written = |path: &PathBuf| !path.ends_with("scaling_governor");
         self.machine.value(GOVERNOR) == "performance"
@@ -616,7 +618,7 @@ fn first_hour_is_one_archive_and_leaves_the_machine_as_it_was() {
     assert!(archived(&archive, "first-hour/power.csv").lines().count() > 2);
     assert_eq!(archived(&archive, GOVERNOR).trim(), "performance");
     assert!(server.is_fast(), "{:?}", server.machine.differences());
-    // What is there already stays, and is named at once.
+    // An existing file stays, and is named at once.
     let began = Instant::now();
     let again = server.first_hour().output().unwrap();
     let error = String::from_utf8(again.stderr).unwrap();
@@ -628,13 +630,13 @@ fn first_hour_is_one_archive_and_leaves_the_machine_as_it_was() {
 fn first_hour_that_cannot_be_stored_or_tried_is_refused_at_once() {
     let server = Server::new();
     let began = Instant::now();
-    for (block, place, code, told) in [
+    for (block, place, code, expected) in [
         ("1us", "a.tar.gz", 2, "--block: from 2s to 24h"),
         ("2d", "a.tar.gz", 2, "--block"),
         ("2s", "none/a.tar.gz", 74, "none/a.tar.gz"),
     ] {
         let hour = ["probe", "--root", ".", "--first-hour", place, "--block", block];
-        ended_with(&wattline_in(server.machine.root.path(), &hour), code, &[told]);
+        ended_with(&wattline_in(server.machine.root.path(), &hour), code, &[expected]);
     }
     assert!(began.elapsed() < Duration::from_secs(10));
     assert!(!server.machine.path("a.tar.gz").exists());
@@ -673,7 +675,7 @@ fn first_hour_restores_what_a_killed_one_left_and_begins_anew() {
     server.start_first_hour();
     let trial = child_of(server.process());
     let guard = child_of(trial);
-    // Another one does not report a machine that somebody governs.
+    // Another report refuses a machine that is governed.
     let other = server.first_hour_again();
     ended_with(&other, 69, &["is changing this machine's settings"]);
     // At once: the trial outlives neither.
@@ -684,7 +686,7 @@ fn first_hour_restores_what_a_killed_one_left_and_begins_anew() {
     assert!(!server.is_fast(), "nothing is left to restore");
     let again = server.first_hour_again();
     ended_with(&again, 0, &["left by a killed run: ", "scaling_governor"]);
-    // The record is of the machine itself, not of what was left.
+    // The record has the machine's own settings, not the ones that were left.
     assert_eq!(archived(&server.machine.path("a.tar.gz"), GOVERNOR).trim(), "performance");
     assert!(server.is_fast(), "{:?}", server.machine.differences());
 }

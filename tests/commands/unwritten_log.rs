@@ -1,4 +1,4 @@
-//! A daemon whose log or output cannot be written goes on, answers, and ends when it is told to.
+//! A daemon whose log or output cannot be written goes on, answers, and ends on a signal.
 
 use crate::copy::copy;
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -158,7 +158,7 @@ fn stalled_reader_of_both_outputs_blocks_no_end() {
 }
 
 #[test]
-fn reader_that_returns_is_told_how_many_lines_it_missed() {
+fn returning_reader_gets_the_number_of_missed_lines() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("log");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -181,7 +181,7 @@ fn reader_that_returns_is_told_how_many_lines_it_missed() {
     assert_eq!(governor.end(), Some(0));
 }
 
-/// The watchdog process says what it could not restore to the same standard error.
+/// The watchdog process writes its errors to the same standard error.
 #[test]
 fn watchdog_restores_though_its_output_is_not_read() {
     let (reader, writer) = full_pipe();

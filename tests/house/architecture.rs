@@ -1,4 +1,4 @@
-//! The table of crates on the architecture page is what Cargo knows.
+//! The table of crates on the architecture page agrees with Cargo.
 
 use crate::house::House;
 use std::collections::BTreeMap;

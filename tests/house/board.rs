@@ -1,6 +1,6 @@
 //! The Grafana board and the alerts for Prometheus: they name metrics that the program has, by
-//! labels that it gives them, and Prometheus understands them. What the queries find is tested with a
-//! running router and governor (`commands/prometheus.rs`).
+//! labels that it gives them, and Prometheus understands them. The results of the queries are
+//! tested with a running router and governor (`commands/prometheus.rs`).
 
 use crate::documents::{metrics_of_code, read, root};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use wattline_testbed::command::program;
 
-/// Units of Grafana (`@grafana/data`, valueFormats) that fit what is shown.
+/// Units of Grafana (`@grafana/data`, valueFormats) that fit the metrics.
 const UNITS: [&str; 9] =
     ["watt", "pps", "bps", "s", "hertz", "none", "percentunit", "ops", "joule"];
 
@@ -65,12 +65,12 @@ fn names(text: &str) -> BTreeSet<String> {
 
 fn run(arguments: &[&str], folder: &Path) {
     let output = program("promtool").unwrap().args(arguments).current_dir(folder).output().unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&told));
+    let message = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&message));
 }
 
 #[test]
-fn the_board_is_one_that_grafana_takes() {
+fn board_is_valid_for_grafana() {
     let board = board();
     assert_eq!((&board["uid"], &board["schemaVersion"]), (&"wattline".into(), &39.into()));
     assert!(board["id"].is_null(), "a number of one Grafana alone");
@@ -108,7 +108,7 @@ fn the_board_is_one_that_grafana_takes() {
 }
 
 #[test]
-fn board_and_alerts_name_metrics_that_there_are() {
+fn board_and_alerts_name_existing_metrics() {
     let known = metrics_of_code();
     let rules = read("packaging/prometheus/wattline.rules.yml");
     for (file, text) in [

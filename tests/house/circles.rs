@@ -1,16 +1,15 @@
 //! No file of a crate imports another that imports it, directly or by way of others.
 //!
-//! Read are the sources below `src` of every crate. One file imports another when it names
-//! something that is defined there: in a `use`, or in any path of an expression, type or
-//! pattern, also among the arguments of a macro that look like expressions. A name is followed
-//! through `use` and `pub use` to where it is defined, so that the shorter way to a type by its
-//! crate's root counts as the way to the type's own file. `pub use` by itself passes something
-//! on and counts as no import; `mod` declares and does not either. So `mod.rs` may declare and
-//! show its children, and they may use what it defines; it may not then use them as well.
+//! The test reads the sources below `src` of every crate. One file imports another if it names an
+//! item that is defined there: in a `use`, or in any path of an expression, type or pattern, also
+//! among the arguments of a macro that look like expressions. Names are followed through `use` and
+//! `pub use` to their definition: a path by the crate's root counts as a path to the type's own
+//! file. `pub use` and `mod` alone are no imports. So `mod.rs` may declare and re-export its
+//! children, and they may use its items; it may not use them as well.
 //!
-//! Not seen is what no path shows: methods of a type whose type has come from elsewhere, names
-//! within macros of other forms, and what is for tests alone (`#[cfg(test)]`), which does not
-//! count. What has to stay a circle is in `house.toml`, with the reason.
+//! Methods of a type from another file and names within macros of other forms are not seen. Code
+//! for tests alone (`#[cfg(test)]`) does not count. Circles that have to stay are in `house.toml`,
+//! with the reason.
 
 use crate::house::House;
 use crate::modules::Modules;
@@ -63,7 +62,7 @@ fn root(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn no_files_of_a_crate_import_each_other_but_those_with_a_reason() {
+fn files_of_a_crate_import_each_other_only_with_a_reason() {
     let house = House::read();
     let mut wrong = Vec::new();
     let mut files = 0;
@@ -101,7 +100,7 @@ fn circle(files: [&str; 2]) -> Vec<BTreeSet<PathBuf>> {
 }
 
 #[test]
-fn whatever_way_a_file_is_named_it_is_a_use_of_it() {
+fn every_kind_of_path_to_a_file_is_a_use_of_it() {
     let root = ("lib.rs", "pub mod a; pub mod b; pub use a::A;");
     let a = ("a.rs", "use crate::b::B; pub struct A(B); pub const X: u32 = 1;");
     for back in [
@@ -127,7 +126,7 @@ fn whatever_way_a_file_is_named_it_is_a_use_of_it() {
 }
 
 #[test]
-fn a_folder_may_show_its_files_or_use_them_but_not_be_used_by_those_it_uses() {
+fn folder_may_reexport_or_use_its_files_but_not_be_used_by_files_that_it_uses() {
     let root = ("lib.rs", "mod c;");
     let below = ("c/d.rs", "use super::LIMIT; pub struct D([u8; LIMIT]);");
     let shows = ("c/mod.rs", "mod d; pub use d::D; pub const LIMIT: usize = 1;");

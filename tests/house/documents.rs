@@ -1,5 +1,5 @@
 //! The documentation: links lead somewhere, every page is in the table of contents of the site, the
-//! page of features names tests that exist, and the page of metrics has what the program has.
+//! page of features names tests that exist, and the page of metrics has the program's metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -34,7 +34,7 @@ fn pages() -> BTreeMap<String, String> {
     pages
 }
 
-/// The text without blocks and spans of code, in which nothing is a link or a heading.
+/// Returns the text without blocks and spans of code, which hold no links and headings.
 fn prose(text: &str) -> String {
     let mut inside = false;
     let mut prose = String::new();
@@ -124,7 +124,7 @@ fn broken(pages: &BTreeMap<String, String>) -> Vec<String> {
     wrong
 }
 
-/// The blocks of figures are those of the last measurement.
+/// The blocks of figures have the last measurement.
 #[test]
 fn figures_are_those_that_were_measured() {
     let check =
@@ -158,11 +158,11 @@ fn every_page_is_in_the_table_of_contents_once() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Most words of all pages below `docs` that people write; borders of tables are none. A new page takes the
-/// place of as many words.
+/// Most words of all hand-written pages below `docs`, without borders of tables. A new page
+/// replaces as many words.
 const MOST_WORDS: usize = 60_500;
 
-/// Pages that are made from types, options and keys, for looking up.
+/// Pages that are generated from types, options and keys.
 const GENERATED: [&str; 4] =
     ["daemon-json.md", "commands.md", "configuration.md", "kernel-features.md"];
 
@@ -206,7 +206,7 @@ fn tests_of(text: &str) -> BTreeSet<&str> {
     spans.filter(is_path).collect()
 }
 
-/// Whether a path leads to something: from the root, among the crates, or among the tests of the
+/// Returns true if a path exists: from the root, among the crates, or among the tests of the
 /// program.
 fn exists(path: &str) -> bool {
     let roots = ["", "crates", "crates/wattline", "tests"];
@@ -232,7 +232,7 @@ fn named_tests(row: &str) -> Vec<(&str, Option<&str>)> {
     spans.map(|span| span.split_once("::").map_or((span, None), |(f, t)| (f, Some(t)))).collect()
 }
 
-/// Returns the fault of a test's name, if any.
+/// Returns an error if the named test does not exist.
 fn wrong_test((file, test): (&str, Option<&str>)) -> Option<String> {
     let roots = ["", "crates", "crates/wattline", "tests"];
     let Some(path) = roots
@@ -279,7 +279,7 @@ fn metrics(text: &str, mark: char) -> BTreeSet<String> {
     text.split(mark).filter(of_metric).map(str::to_owned).collect()
 }
 
-/// Names of all metrics that the program makes.
+/// Returns the names of all metrics of the program.
 pub fn metrics_of_code() -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for (file, least) in [

@@ -1,6 +1,6 @@
 //! The examples of CONTRIBUTING.md, recorded as diffs in `docs/examples`: they apply to this tree,
 //! and touch as many files as CONTRIBUTING.md says. `make test-long` compiles and tests each in a
-//! copy of the tree; an example whose surroundings change has to be recorded anew.
+//! copy of the tree; an example whose context changes has to be recorded again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -65,11 +65,11 @@ fn objection(diff: &Path) -> Option<Result<(), String>> {
     apply(&root(), diff, &["--check"])
 }
 
-/// Has git apply a diff to a tree; what it says against that, and `None` where there is no git.
+/// Applies a diff to a tree with git. Returns git's objection, and `None` if there is no git.
 fn apply(tree: &Path, diff: &Path, how: &[&str]) -> Option<Result<(), String>> {
     let mut command = Command::new("git");
     command.args(["apply", "--whitespace=nowarn"]).args(how).arg(diff).current_dir(tree);
-    // Sources that lie within somebody else's repository are none of its business.
+    // The tree may lie within another repository, which git must not look at.
     command.env("GIT_CEILING_DIRECTORIES", tree.parent().unwrap_or(tree));
     said(&mut command)
 }
@@ -81,8 +81,8 @@ fn said(command: &mut Command) -> Option<Result<(), String>> {
     Some(if output.status.success() { Ok(()) } else { Err(said) })
 }
 
-/// Copies the files that git knows. Times of files stay, so that what was compiled before is not
-/// compiled again. False where there is no git.
+/// Copies the files that git tracks; returns false if there is no git. Modification times of
+/// unchanged files stay, so that Cargo does not compile their packages again.
 fn copy_of_tree(to: &Path) -> bool {
     let root = root();
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output();
@@ -91,7 +91,7 @@ fn copy_of_tree(to: &Path) -> bool {
     let listed = String::from_utf8(listed.stdout).unwrap();
     for path in listed.split_terminator('\0') {
         let (from, to) = (root.join(path), to.join(path));
-        // What was removed and not committed yet.
+        // Removed, but not committed yet.
         let Ok(known) = from.symlink_metadata() else { continue };
         if !known.is_file() {
             continue;
@@ -105,7 +105,7 @@ fn copy_of_tree(to: &Path) -> bool {
 }
 
 #[test]
-fn examples_apply_and_touch_as_many_files_as_is_said() {
+fn examples_apply_and_touch_the_stated_number_of_files() {
     let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let (stated, recorded) = (stated(&text), recorded());
     assert!(recorded.len() > 3, "{:?}", recorded.keys());
@@ -123,14 +123,13 @@ fn examples_apply_and_touch_as_many_files_as_is_said() {
                 let refresh = REFRESH.replace("NAME.patch", name);
                 problems.push(format!("{name} does not apply:\n{said}{refresh}"));
             }
-            None => println!("{name}: there is no git here, so nobody knows whether it applies"),
+            None => println!("{name}: there is no git here, so it is not tried"),
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Each in a copy of the tree, with the tests of the packages that it touches: those within the
-/// libraries are run.
+/// Each in a copy of the tree, with the unit tests of the packages that it touches.
 #[test]
 #[ignore = "compiles most of the workspace (make test-long)"]
 fn examples_compile_and_pass_their_tests() {
@@ -169,7 +168,7 @@ fn examples_compile_and_pass_their_tests() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The check can fail: a diff of something that is not there.
+/// The check can fail.
 #[test]
 fn a_stale_example_is_noticed() {
     let folder = tempfile::tempdir().unwrap();

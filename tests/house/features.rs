@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the packages that a program is made of, without those of its tests.
+/// Returns the packages that a program is made of, without dependencies of its tests.
 pub fn packages(program: &str, features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--package", program, "--edges", "normal"])

@@ -19,7 +19,7 @@ fn crates_use_only_what_is_below_them() {
     }
     let uses = house.uses();
     assert!(uses.len() > 50, "uses were found: {}", uses.len());
-    // Where a floor is missing, that is said above.
+    // Missing floors are reported above.
     let floor = |name: &String| floors.get(name.as_str()).copied().unwrap_or(0);
     let beyond: BTreeSet<_> =
         uses.iter().filter(|(user, used, _)| floor(used) >= floor(user)).cloned().collect();

@@ -1,4 +1,4 @@
-//! The crates as Cargo knows them, and what `house.toml` says about them.
+//! The crates as Cargo knows them, and their rules from `house.toml`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,7 +22,7 @@ struct Rules {
     circle: Vec<Circle>,
 }
 
-/// A use that floors alone would not allow.
+/// A use that the floors alone would not allow.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sideways {
@@ -84,7 +84,7 @@ impl House {
         let packages = self.metadata["packages"].as_array().unwrap().iter();
         for package in packages.filter(|package| !is_tests(&folder(package))) {
             for used in package["dependencies"].as_array().unwrap() {
-                // Those of the workspace come from a path.
+                // Crates of the workspace come from a path.
                 if used["path"].is_string() {
                     let tests = used["kind"].as_str() == Some("dev");
                     uses.insert((short(&package["name"]), short(&used["name"]), tests));
@@ -128,12 +128,12 @@ fn folder(package: &Value) -> PathBuf {
     manifest.parent().unwrap().to_owned()
 }
 
-/// Whether a package has tests of the whole program, which may use every crate.
+/// Returns true if a package tests the whole program: it may use every crate.
 fn is_tests(folder: &Path) -> bool {
     folder.parent().is_some_and(|parent| parent.ends_with("tests"))
 }
 
-/// The name without what all have in common.
+/// Returns the name without the common prefix.
 fn short(name: &Value) -> String {
     let name = name.as_str().unwrap();
     name.strip_prefix("wattline-").unwrap_or(name).to_owned()

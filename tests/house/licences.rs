@@ -29,8 +29,8 @@ fn all_licences_and_sources_are_allowed() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// The Python package is a workspace of its own. What its lock file names beyond what is built, such as
-/// the source of randomness of a hash that no target here uses, is left out.
+/// The Python package is a workspace of its own. Packages in its lock file that are not built for
+/// this target are ignored.
 #[test]
 fn all_licences_of_the_python_package_are_allowed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -71,8 +71,8 @@ fn problem(package: &Value, allowed: &[String]) -> Option<String> {
     }
 }
 
-/// Whether a licence expression (SPDX; `/` in old manifests means OR) can be met with allowed
-/// licences alone. OR binds looser than AND, and brackets bind tightest.
+/// Returns true if a licence expression (SPDX; `/` in old manifests means OR) can be met with
+/// allowed licences alone. OR binds looser than AND, and brackets bind tightest.
 fn permitted(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.trim().replace('/', " OR ");
     for (operator, all) in [(" OR ", false), (" AND ", true)] {

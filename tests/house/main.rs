@@ -1,5 +1,5 @@
-//! Rules of the house: who may use whom (`house.toml`), under which licences others are used, what is
-//! defined once, and that the recorded examples of how to add to it apply.
+//! Rules of the house: uses between crates (`house.toml`), licences of dependencies, names that are
+//! defined once, documentation, and the recorded examples of additions.
 
 mod architecture;
 mod board;

@@ -1,4 +1,4 @@
-//! The modules of a crate, by reading its sources, and where a path in them leads.
+//! The modules of a crate, read from its sources, and the targets of paths in them.
 
 use crate::sight::{self, Import};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ struct Module {
     /// Path of its file, relative to the crate's `src`.
     file: PathBuf,
     things: BTreeMap<String, Thing>,
-    /// Modules of which everything is imported.
+    /// Modules that are imported whole (`*`).
     globs: Vec<Vec<String>>,
     imports: Vec<Import>,
 }
@@ -35,10 +35,10 @@ enum Place {
     In(Name),
 }
 
-/// Most steps from a name to the one that it stands for.
+/// Most steps from a name to its definition.
 const DEPTH: u32 = 16;
 
-/// All modules of a crate but those for tests alone.
+/// All modules of a crate except modules for tests.
 #[derive(Debug, Default)]
 pub struct Modules(BTreeMap<Name, Module>);
 
@@ -139,7 +139,7 @@ impl Modules {
         globs.filter_map(|glob| self.find(module, &[glob, path].concat(), depth + 1)).next()
     }
 
-    /// Whether a word means something of this crate in a module.
+    /// Returns true if a word names an item or a module of this crate in a module.
     fn has(&self, module: &Name, word: &str) -> bool {
         let below = [module.clone(), vec![word.to_owned()]].concat();
         self.0.contains_key(&below) || self.0[module].things.contains_key(word)

@@ -4,18 +4,18 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, File, Item, ItemMod, ItemUse, Macro, Token, UseTree, Visibility};
 
-/// A path that is written somewhere in a module.
+/// A path in a module.
 #[derive(Debug)]
 pub struct Import {
     /// Its words.
     pub path: Vec<String>,
-    /// In a `use`: what it is called from there on, `*` for everything.
+    /// In a `use`: its name in the module, `*` for everything.
     pub alias: Option<String>,
-    /// Whether this is a use of the thing, rather than passing it on to others (`pub use`).
+    /// True if the path uses the item, false if it re-exports the item (`pub use`).
     pub counts: bool,
 }
 
-/// All paths in a module, without those of modules in it and those for tests alone.
+/// Returns all paths in a module, without its submodules and items for tests.
 pub fn imports(items: &[&Item]) -> Vec<Import> {
     let mut seen = Seen(vec![]);
     for item in items.iter().filter(|item| !matches!(item, Item::Mod(_))) {
@@ -24,7 +24,7 @@ pub fn imports(items: &[&Item]) -> Vec<Import> {
     seen.0
 }
 
-/// Whether an item is there when testing only.
+/// Returns true if an item is compiled for tests only.
 pub fn is_for_tests(item: &Item) -> bool {
     let attributes = match item {
         Item::Const(it) => &it.attrs,

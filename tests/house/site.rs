@@ -1,5 +1,5 @@
 //! The documentation as a site: `scripts/build-site` makes it from every page, its links lead
-//! somewhere, it asks for nothing from elsewhere, and no page is wider than a telephone.
+//! somewhere, it loads nothing from other hosts, and no page is wider than a telephone.
 
 use crate::documents::{read, root};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ fn build() -> Option<PathBuf> {
         return None;
     }
     let made = Command::new(root().join("scripts/build-site")).output().unwrap();
-    let told = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "{told}");
+    let message = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{message}");
     let doubts: Vec<_> =
-        told.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+        message.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
     assert!(doubts.is_empty(), "{doubts:#?}");
     Some(root().join("target/site"))
 }
@@ -126,7 +126,9 @@ fn the_site_is_built_its_links_lead_somewhere_and_it_fits_on_a_telephone() {
         for page in shown {
             browser.open(&url_of(&site.join(&page)));
             let shown = page.display();
-            wrong.extend(browser.complaints().into_iter().map(|told| format!("{shown}: {told}")));
+            wrong.extend(
+                browser.complaints().into_iter().map(|message| format!("{shown}: {message}")),
+            );
             let foreign =
                 |asked: &String| !asked.starts_with("file:") && !asked.starts_with("data:");
             let asked = browser.requests().into_iter().filter(foreign);

@@ -4,8 +4,8 @@ use crate::house::rust_files;
 
 /// Beginnings of lines that report a skip in another way.
 const OTHERWISE: [&str; 4] = ["\"skipped: ", "\"SKIPPED", "\"skipped in part", "\"skipping "];
-/// These read such lines, or print them: the crate itself, this file, and the test of kernels, which
-/// counts what is skipped inside a guest.
+/// Files that read or print such lines: the crate itself, this file, and the test of kernels, which
+/// counts the tests that are skipped inside a guest.
 const ALLOWED: [&str; 3] = ["needs/src/lib.rs", "house/skips.rs", "testbed/tests/kernels.rs"];
 
 fn otherwise(text: &str) -> Vec<usize> {

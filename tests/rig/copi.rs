@@ -10,7 +10,7 @@ use wattline_needs::{Need, skip};
 fn memcached_is_profiled_and_governed_within_its_latency() {
     let test = "memcached_is_profiled_and_governed_within_its_latency";
     let Some(rig) = found(test) else { return };
-    let mut checks = Checks::told_by(|check| println!("{check}"));
+    let mut checks = Checks::reported_by(|check| println!("{check}"));
     let skipped = checks::copi(&rig, wattline(), &mut checks).unwrap_or_else(|e| panic!("{e}"));
     match skipped {
         Some(why) => skip(Some(test), Need::Machine, why),

@@ -4,7 +4,7 @@
 use crate::{checks, found, hold_all, wattline};
 
 #[test]
-fn the_kernel_and_strongswan_are_understood() {
-    let Some(rig) = found("the_kernel_and_strongswan_are_understood") else { return };
+fn esp_interoperates_with_the_kernel_and_strongswan() {
+    let Some(rig) = found("esp_interoperates_with_the_kernel_and_strongswan") else { return };
     hold_all(|checks| checks::ipsec(&rig, wattline(), checks));
 }

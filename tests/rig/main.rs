@@ -46,7 +46,7 @@ fn this_program() -> PathBuf {
 
 /// Makes checks with a machine that they boot themselves, and fails if one does not hold.
 fn hold_all(make: impl FnOnce(&mut Checks) -> Result<(), Error>) {
-    let mut checks = Checks::told_by(|check| println!("{check}"));
+    let mut checks = Checks::reported_by(|check| println!("{check}"));
     make(&mut checks).unwrap_or_else(|error| panic!("{error}"));
     all_hold(&checks);
 }
@@ -69,7 +69,7 @@ fn boot(test: &str) -> Option<Machine> {
 /// Boots a machine for some checks, and fails if one does not hold.
 fn hold(test: &str, check: fn(&mut Machine, &mut Checks) -> Result<(), Error>) {
     let Some(mut machine) = boot(test) else { return };
-    let mut checks = Checks::told_by(|check| println!("{check}"));
+    let mut checks = Checks::reported_by(|check| println!("{check}"));
     let ended = check(&mut machine, &mut checks);
     let mut load = String::new();
     checks.write_load(&mut load).unwrap();
@@ -80,8 +80,8 @@ fn hold(test: &str, check: fn(&mut Machine, &mut Checks) -> Result<(), Error>) {
 }
 
 #[test]
-fn a_server_without_a_router_is_governed_and_given_back() {
-    hold("a_server_without_a_router_is_governed_and_given_back", checks::server);
+fn server_without_a_router_is_governed_and_restored() {
+    hold("server_without_a_router_is_governed_and_restored", checks::server);
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn xdp_programs_forward_beside_a_governor() {
 
 #[test]
 #[ignore = "takes two minutes; `make rig-copi` makes it, too"]
-fn a_suspended_machine_is_governed_on_and_given_back() {
-    hold("a_suspended_machine_is_governed_on_and_given_back", checks::suspend);
+fn governor_continues_after_a_suspend_and_restores_settings() {
+    hold("governor_continues_after_a_suspend_and_restores_settings", checks::suspend);
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn trial_finds_the_saving_of_real_drivers() {
 }
 
 #[test]
-fn the_platform_keeps_its_word_on_real_drivers() {
-    hold("the_platform_keeps_its_word_on_real_drivers", checks::conformance);
+fn platform_keeps_its_promises_on_real_drivers() {
+    hold("platform_keeps_its_promises_on_real_drivers", checks::conformance);
 }
 
 #[test]

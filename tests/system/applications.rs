@@ -23,10 +23,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(30);
 /// Slow enough that no ring on the way ever fills up, beside iperf3.
 const RATE_PPS: f64 = 4_000.0;
-/// A tunnel needs room for what it adds; nothing has to be cut then.
+/// Smaller than usual, to leave room for the tunnel's headers: no packet has to be fragmented.
 const TUNNEL_MTU: u16 = 1600;
-/// Networks on the first router's side and on the second's: those of source and host, and those to
-/// which addresses in captures are moved, so that every packet belongs to one direction.
+/// Networks on the first router's side and on the second's: networks of source and host, and
+/// networks to which addresses in captures are moved. Every packet belongs to one direction.
 const NETWORKS: [[&str; 2]; 6] = [
     ["198.18.0.0/24", "198.19.8.0/24"],
     ["11.0.0.0/8", "12.0.0.0/8"],
@@ -37,8 +37,8 @@ const NETWORKS: [[&str; 2]; 6] = [
 ];
 
 #[test]
-fn the_chain_of_three_while_workers_come_and_go() {
-    let test = "the_chain_of_three_while_workers_come_and_go";
+fn chain_of_three_forwards_while_workers_come_and_go() {
+    let test = "chain_of_three_forwards_while_workers_come_and_go";
     let frames = frames(test);
     if !frames.is_empty() {
         privileged_with(&["iperf3", "nfcapd"], test, || pass_through(&frames));
@@ -64,7 +64,7 @@ fn pass_through(frames: &[Vec<u8>]) {
     let rounds = busy(&chain, || {
         let sent = send(&chain.topology, frames, RATE_PPS).unwrap();
         assert!(sent.iter().all(Option::is_some), "a frame was too long for the link");
-        // Those that are lost are counted below.
+        // Lost packets are counted below.
         let end = Instant::now() + LIMIT;
         while at_host.count() < frames.len() && Instant::now() < end {
             std::thread::sleep(PAUSE);
@@ -77,7 +77,7 @@ fn pass_through(frames: &[Vec<u8>]) {
         counted(arrived.iter().map(|received| received.frame.as_slice())),
     ];
     let [near, far] = [&chain.encoder, &chain.decoder].map(|router| router.stats().unwrap());
-    // Never another packet than was sent, never one twice.
+    // No packet was changed or duplicated.
     for (packet, times) in &received {
         let sent = sent.get(packet).copied().unwrap_or(0);
         let start = &packet[..packet.len().min(64)];
@@ -95,7 +95,7 @@ fn pass_through(frames: &[Vec<u8>]) {
     let tunnel = &near["applications"]["ipsec"]["tunnels"][0];
     assert!(tunnel["outbound"]["packets"].as_u64().unwrap() > frames.len() as u64, "{tunnel}");
     assert_eq!(tunnel["outbound"]["dropped"], json!({}), "{tunnel}");
-    // With the routers' end the last flows are exported.
+    // The last flows are exported when the routers end.
     let Chain { encoder, decoder, host: _host, topology: _topology } = chain;
     for totals in [encoder.stop().unwrap(), decoder.stop().unwrap()] {
         assert!(totals.balance(), "{totals:?}");
@@ -111,7 +111,7 @@ fn pass_through(frames: &[Vec<u8>]) {
     }
 }
 
-/// Whatever has no other way goes to the host behind the second router.
+/// Routes all other destinations to the host behind the second router.
 fn to_the_host(chain: &Chain) {
     let second = &chain.topology.sink;
     second
@@ -121,7 +121,7 @@ fn to_the_host(chain: &Chain) {
             RIGHT.v4, RIGHT.v6
         ))
         .unwrap();
-    // Neighbours are known before anything counts; what waits for them is bounded.
+    // Neighbours are resolved first: few packets are held for an unresolved one.
     for address in [HOST4, HOST6] {
         let ping = ["-n", "-c", "5", "-i", "0.2", "-W", "5", address];
         let all_come_back = || {
@@ -171,7 +171,7 @@ fn passes(frame: &[u8]) -> bool {
     whole && frame.len() <= 1514 && is_transit(frame)
 }
 
-/// Whether a frame at the host is one of the captures'.
+/// Returns true if a frame at the host comes from the captures.
 fn captured(frame: &[u8]) -> bool {
     match frame.get(12..14) {
         Some([0x08, 0x00]) => frame.get(26) == Some(&11),
@@ -189,7 +189,8 @@ fn counted<'a>(frames: impl Iterator<Item = &'a [u8]>) -> BTreeMap<Vec<u8>, usiz
     counts
 }
 
-/// Does something while TCP flows and workers come and go, a few times at least; returns how often they did.
+/// Runs `work` while TCP flows and workers come and go at least a few times; returns how often they
+/// did.
 fn busy(chain: &Chain, work: impl FnOnce()) -> u32 {
     let only = balance(&[0; TABLE_ENTRIES], &[0]);
     let both = balance(&only, &[0, 1]);

@@ -1,6 +1,6 @@
 //! The router's decisions compared with the kernel's: on demand, and while everything changes.
 
-use crate::harness::{Bench, XDP, binary, quiet, quiet_with};
+use crate::harness::{Bench, Dice, XDP, binary, number_from_environment, quiet, quiet_with};
 use crate::multipath::{OTHER, SECOND};
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,7 +11,7 @@ use wattline_testbed::topology::{Options, SINK, Topology, connect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Makes the sockets by which a process follows routes drop the messages on new ones.
+/// Makes the sockets by which a process follows routes drop messages about new routes.
 const DEAFEN: &str = r#"
 import ctypes, os, socket, struct, sys
 process = int(sys.argv[1])
@@ -146,51 +146,35 @@ fn audit_on_demand_finds_a_missed_change_and_nothing_else() {
     });
 }
 
-/// Numbers that look like chance, the same for the same seed (xorshift64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-
-    fn of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
-        all[self.below(all.len())]
-    }
-}
-
 /// Returns the lines of a change for `ip`, or a setting as `sysctl KEY=VALUE`.
 fn change(dice: &mut Dice) -> String {
     let ipv6 = dice.below(2) == 1;
     let prefix = match ipv6 {
-        true => format!("2001:db8:7:{}::/{}", dice.below(8), dice.of(&["64", "80"])),
-        false => format!("203.0.113.{}/{}", 16 * dice.below(16), dice.of(&["28", "32"])),
+        true => format!("2001:db8:7:{}::/{}", dice.below(8), dice.pick(&["64", "80"])),
+        false => format!("203.0.113.{}/{}", 16 * dice.below(16), dice.pick(&["28", "32"])),
     };
     let one = if ipv6 { SINK.v6.to_string() } else { SINK.v4.to_string() };
     let other = if ipv6 { SECOND.v6.to_string() } else { SECOND.v4.to_string() };
-    let metric = dice.of(&["", "", " metric 10"]);
-    let verb = dice.of(&["add", "append", "replace", "replace", "change"]);
-    let interface = dice.of(&["left", "right", "other"]);
+    let metric = dice.pick(&["", "", " metric 10"]);
+    let verb = dice.pick(&["add", "append", "replace", "replace", "change"]);
+    let interface = dice.pick(&["left", "right", "other"]);
     // Mostly on, or there is little to compare.
     let on = usize::from(dice.below(5) > 0);
     match dice.below(20) {
-        0..=3 => format!("route {verb} {prefix}{metric} via {}", dice.of(&[&*one, &*other])),
+        0..=3 => format!("route {verb} {prefix}{metric} via {}", dice.pick(&[&*one, &*other])),
         4..=5 => format!("route {verb} {prefix}{metric} nexthop via {one} nexthop via {other}"),
         6 => {
-            let kind = dice.of(&["blackhole", "unreachable", "prohibit"]);
+            let kind = dice.pick(&["blackhole", "unreachable", "prohibit"]);
             format!("route {verb} {kind} {prefix}{metric}")
         }
         7..=9 => format!("route del {prefix}{metric}"),
         10 => format!(
             "route {verb} {prefix}{metric} nhid {}",
-            1 + dice.below(2) + 2 * usize::from(ipv6)
+            1 + dice.below(2) + 2 * u64::from(ipv6)
         ),
         11 => {
-            let id = 1 + dice.below(2) + 2 * usize::from(ipv6);
-            let dev = dice.of(&["right", "other"]);
+            let id = 1 + dice.below(2) + 2 * u64::from(ipv6);
+            let dev = dice.pick(&["right", "other"]);
             let via = if dev == "right" { &one } else { &other };
             format!("nexthop replace id {id} via {via} dev {dev}")
         }
@@ -204,9 +188,11 @@ fn change(dice: &mut Dice) -> String {
         },
         15 => "rule add pref 5 lookup main\nrule del pref 5".to_owned(),
         16 => format!("sysctl ipv4/conf/{interface}/forwarding={on}"),
-        17 => format!("sysctl {}={on}", dice.of(&["ipv4/ip_forward", "ipv6/conf/all/forwarding"])),
+        17 => {
+            format!("sysctl {}={on}", dice.pick(&["ipv4/ip_forward", "ipv6/conf/all/forwarding"]))
+        }
         18 => {
-            let family = dice.of(&["ipv4", "ipv6"]);
+            let family = dice.pick(&["ipv4", "ipv6"]);
             let value = dice.below(2);
             format!("sysctl {family}/conf/{interface}/ignore_routes_with_linkdown={value}")
         }
@@ -214,21 +200,19 @@ fn change(dice: &mut Dice) -> String {
     }
 }
 
-/// Changes that are told of an alarm.
+/// Number of last changes that an alarm reports.
 const LAST: usize = 300;
 
 /// `WATTLINE_AUDIT_MINUTES` sets how long, `WATTLINE_AUDIT_SEED` which changes.
 #[test]
 #[ignore = "half an hour of changes: `make test-long`"]
 fn half_an_hour_of_changes_raises_no_alarm() {
-    let number = |name: &str, otherwise: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-    };
     quiet("half_an_hour_of_changes_raises_no_alarm", || {
         let bench = Bench::start_in(topology(), XDP, PORT);
         let (topology, router) = (&bench.topology, bench.router());
-        let end = Instant::now() + Duration::from_secs(60 * number("WATTLINE_AUDIT_MINUTES", 30));
-        let mut dice = Dice(number("WATTLINE_AUDIT_SEED", 11));
+        let minutes = number_from_environment("WATTLINE_AUDIT_MINUTES", 30);
+        let end = Instant::now() + Duration::from_secs(60 * minutes);
+        let mut dice = Dice(number_from_environment("WATTLINE_AUDIT_SEED", 11));
         let (mut changes, mut audits) = (0_u64, 0_u64);
         let mut last: Vec<String> = Vec::new();
         let mut next_audit = Instant::now() + Duration::from_secs(5);
@@ -247,7 +231,7 @@ fn half_an_hour_of_changes_raises_no_alarm() {
             std::thread::sleep(Duration::from_millis(match dice.below(20) {
                 0 => 2500,
                 1..=3 => 400,
-                _ => dice.below(40) as u64,
+                _ => dice.below(40),
             }));
             // The changes go on meanwhile.
             if running.is_none() && Instant::now() > next_audit {

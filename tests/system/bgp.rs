@@ -73,8 +73,8 @@ fn a_hundred_thousand_routes_arrive_are_used_and_go(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// Joins a feeder to the router, makes the sink answer for all that will be announced, and
-/// takes away the default route that would hide whether it was.
+/// Connects a feeder to the router, makes the sink answer for all announced prefixes, and removes
+/// the default route, which would hide missing ones.
 fn prepare(topology: &Topology) -> Namespace {
     let feeder = Namespace::create("feeder").unwrap();
     topology

@@ -1,8 +1,8 @@
-//! The differential test once more, with capture files as Wattline's ports: nothing of the
-//! kernel helps here, so ICMP errors too are Wattline's own.
+//! The differential test with capture files as Wattline's ports: no kernel takes part, so Wattline
+//! makes the ICMP errors, too.
 //!
-//! Left out are packets that only a kernel can answer and that Wattline therefore counts as
-//! punted: those to the router itself and those with IPv4 options or IPv6 hop-by-hop options.
+//! Packets that only a kernel can answer are left out, since Wattline counts them as punted:
+//! packets to the router itself, and packets with IPv4 options or IPv6 hop-by-hop options.
 
 use crate::differential::{RATE_PPS, assert_equal, frames, multiset};
 use crate::harness::{Bench, KERNEL, binary, privileged};

@@ -1,5 +1,5 @@
-//! All applications at once: flows recorded, redundancy eliminated, and what is left encrypted,
-//! between two routers, while workers come and go.
+//! All applications at once between two routers, while workers come and go: flows are recorded,
+//! redundancy is eliminated, and the result is encrypted.
 
 use crate::harness::privileged;
 use crate::ipsec::{KIND, keys, tunnel_end};
@@ -51,7 +51,7 @@ fn records_before_encoding_before_encryption_and_back() {
             (chain.decoder("integrity_failures"), chain.decoder("malformed_packets")),
             (0, 0)
         );
-        // Quiet at last: what is still under way belongs to no count below.
+        // Wait for packets under way: no count below has them.
         until("both ends agree on the tunnel", || {
             let [near, far] = [&chain.encoder, &chain.decoder].map(tunnel);
             near["outbound"]["packets"] == far["inbound"]["packets"]
@@ -62,8 +62,8 @@ fn records_before_encoding_before_encryption_and_back() {
             for direction in ["outbound", "inbound"] {
                 assert_eq!(tunnel[direction]["dropped"], json!({}), "{tunnel}");
             }
-            // Recorded was whatever had a route: what left in clear or encrypted, and what was to
-            // be encrypted, some of which was too long for the tunnel.
+            // All packets with a route are recorded: packets that left in clear or encrypted, and
+            // packets that were too long for the tunnel.
             let stats = router.stats().unwrap();
             let count = |value: &Value| value.as_u64().unwrap_or(0);
             let encrypted = count(&tunnel["outbound"]["packets"]);

@@ -85,7 +85,8 @@ fn discovery(kind: u8, destination: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
     frame
 }
 
-/// Frames that programs read at an interface, by protocol; true if a guard lets the kernel have them, too.
+/// Frames that programs read at an interface, by protocol; true if a guard passes them to the
+/// kernel, too.
 fn frames_for_readers() -> Vec<(&'static str, Vec<u8>, bool)> {
     let group4 = |last: u8| [1, 0, 0x5e, 0, 0, last];
     let of_link = |last: u8| [1, 0x80, 0xc2, 0, 0, last];
@@ -184,7 +185,8 @@ fn readers_of_frames_get_them() {
     });
 }
 
-/// Nobody forwards packets that a guard forbids to forward and a reader gets.
+/// Packets that a guard stops and a reader gets are forwarded neither by Wattline nor by the
+/// kernel.
 #[test]
 fn frames_for_readers_are_not_forwarded_past_a_guard() {
     quiet("frames_for_readers_are_not_forwarded_past_a_guard", || {
@@ -235,8 +237,8 @@ fn proxied_addresses_are_answered_for() {
     });
 }
 
-/// Forwarded packets and redirects that a host sees which sends by the router what another machine on its own
-/// link should get.
+/// Forwarded packets and redirects seen by a host that sends packets for a machine on its own link
+/// to the router.
 fn redirected(bench: &Bench) -> [(usize, bool); 2] {
     let topology = &bench.topology;
     let sender = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
@@ -311,8 +313,8 @@ fn received_of(bench: &Bench, sent: u32, rate: f64) -> u64 {
     received() - before
 }
 
-/// The egress interface is no port, or one that is left to the kernel since it is shaped: as many packets
-/// arrive as by the kernel alone.
+/// The egress interface is no port, or a port that is left to the kernel because it is shaped: as
+/// many packets arrive as with the kernel alone.
 #[test]
 fn egress_interface_that_is_no_port_gets_what_the_kernel_forwards() {
     privileged("egress_interface_that_is_no_port_gets_what_the_kernel_forwards", || {
@@ -381,7 +383,7 @@ fn tcp_passes_between_hosts_that_leave_checksums_to_hardware() {
     });
 }
 
-/// Bytes that arrive of two million by TCP.
+/// Returns the bytes that arrive of two million sent by TCP.
 fn transferred(topology: &Topology, address: &str) -> usize {
     let listener = topology.sink.enter(|| TcpListener::bind(address)).unwrap().unwrap();
     std::thread::scope(|scope| {
@@ -419,7 +421,7 @@ fn dhcp_server(topology: &Topology, network: &str) -> KillOnDrop {
     KillOnDrop(command::spawn(&mut server).unwrap())
 }
 
-/// Takes the IPv4 addresses of the router's uplink away.
+/// Removes the IPv4 addresses of the router's uplink.
 fn flush(topology: &Topology) {
     topology.router.run("ip", &["-4", "address", "flush", "dev", "right"], LIMIT).unwrap();
 }

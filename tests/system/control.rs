@@ -17,7 +17,7 @@ use wattline_testbed::topology::{Options, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A pipe that is full, whose writer waits.
+/// A full pipe, whose writer waits.
 fn full_pipe() -> (OwnedFd, OwnedFd) {
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
@@ -26,7 +26,7 @@ fn full_pipe() -> (OwnedFd, OwnedFd) {
     (reader, writer)
 }
 
-/// Links go up and down, which it logs; it answers, follows the kernel and ends meanwhile.
+/// Links go up and down, which the router logs. Meanwhile it answers, follows the kernel and ends.
 fn lives_with(stderr: OwnedFd) {
     let topology = Topology::build(Options::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -86,8 +86,8 @@ fn full_disk_of_the_log_ends_no_router() {
     });
 }
 
-/// The thread that follows the kernel keeps what it needs; those that parse what others send have
-/// nothing.
+/// The thread that follows the kernel keeps the capabilities that it needs; threads that parse
+/// input of clients have none.
 #[test]
 fn threads_that_serve_clients_of_a_router_have_no_capabilities() {
     quiet("threads_that_serve_clients_of_a_router_have_no_capabilities", || {
@@ -122,7 +122,7 @@ fn threads_that_serve_clients_of_a_router_have_no_capabilities() {
             assert_eq!(value("NoNewPrivs"), "1", "{status}");
         }
         assert!(served.iter().all(|count| *count > 0), "{served:?}");
-        // One whose request is half here would be waited for.
+        // A client whose request is incomplete would delay the end.
         drop((client, control));
         assert!(reaches(&bench.topology, &SINK.v4.to_string()));
         bench.finish();

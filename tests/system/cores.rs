@@ -1,5 +1,5 @@
-//! Platform `scale` behind a virtual card: cores come and go with the load, the indirection table
-//! of the veth pair moves, and no packet of any flow is lost or out of order.
+//! Platform `scale` behind a virtual card: cores come and go with the load, entries of the veth
+//! pair's indirection table move, and no packet of any flow is lost or out of order.
 
 use crate::harness::{binary, privileged};
 use serde_json::Value;
@@ -11,16 +11,16 @@ use wattline_testbed::topology::{LEFT, Options, SINK, SOURCE, Topology};
 const WORKERS: u16 = 4;
 const FLOWS: usize = 64;
 const PORT: u16 = 9;
-/// Rates of real time and how long they last: 1:500 of 0.4 and 4 Mpps, the latter what one
-/// core cannot carry at its lowest frequency.
+/// Rates in real time, and their durations: 1:500 of 0.4 and 4 Mpps. One core cannot carry the
+/// latter at its lowest frequency.
 const PHASES: [(f64, f64); 5] = [(800.0, 1.5), (8e3, 2.0), (800.0, 3.0), (8e3, 2.0), (800.0, 3.0)];
-/// A machine that stops threads for longer plays no router: packets burst into queues that are
-/// too short for them.
+/// Longest pause of a thread in a valid run: after longer ones packets overflow the queues.
 const LATE_SECONDS: f64 = 0.05;
 const ATTEMPTS: usize = 3;
-/// No attempt begins later once one kept order, so that a machine that is busy all the time does not cost minutes.
+/// Latest start of another attempt once one kept order: a machine that is always busy would cost
+/// minutes.
 const BUDGET: Duration = Duration::from_secs(30);
-/// After so long without a packet none comes any more.
+/// Time without a packet after which the receiver ends.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Sockets that are not connected: the kernel keeps a connected one on its first queue.
@@ -40,8 +40,8 @@ fn receiver(topology: &Topology) -> UdpSocket {
     topology.sink.enter(open).unwrap()
 }
 
-/// Sends by phases, at most so many rounds of them, until `enough` says so after one; gives what
-/// was sent by flow.
+/// Sends at most this many rounds of the phases, until `enough` returns true after one; returns the
+/// sent packets by flow.
 fn send(sockets: &[UdpSocket], rounds: usize, mut enough: impl FnMut() -> bool) -> Vec<u64> {
     let mut sent = vec![0u64; sockets.len()];
     let phases = std::iter::repeat_n(PHASES, rounds).flatten();
@@ -64,7 +64,7 @@ fn send(sockets: &[UdpSocket], rounds: usize, mut enough: impl FnMut() -> bool) 
     sent
 }
 
-/// Receives all packets. Returns their number by flow, and how many were late.
+/// Receives all packets. Returns their number by flow, and the number of late ones.
 fn receive(socket: &UdpSocket) -> (Vec<u64>, u64) {
     let (mut received, mut next, mut late) = (vec![0; FLOWS], vec![0; FLOWS], 0);
     let mut payload = [0; 64];
@@ -127,12 +127,13 @@ fn run(policy: &str, rounds: usize, enough: impl Fn(&Value) -> bool) -> Seen {
     Seen { cores, sent: sum(sent), received: sum(received), late, stats }
 }
 
-/// Runs until nothing stopped the router's threads for long, at most a few times. A run sends at
-/// most so many rounds of the phases, and ends after the one by which `enough` has happened.
+/// Repeats the run, a few times at most, until the router's threads were never stopped for long. A
+/// run sends at most this many rounds of the phases, and ends after the round in which `enough` is
+/// met.
 ///
-/// A frame that the kernel has not handed over when its worker finds the queue empty is seen by nobody. Where
-/// other programs keep soft interrupts waiting, such a frame is overtaken by later ones of its flow after a move:
-/// a run with few of these is repeated, but at least one has to keep order.
+/// A worker that finds its queue empty does not see a frame that the kernel has not handed over
+/// yet. If other programs delay soft interrupts, later frames of the flow overtake this one after a
+/// move. A run with few late frames is therefore repeated, but at least one run has to keep order.
 fn attempts(
     policy: &str,
     rounds: usize,
@@ -187,7 +188,7 @@ fn cores_come_and_go_with_the_load_on_interfaces() {
 #[ignore = "a minute or two, not run yet; `make test-long` runs it"]
 fn ten_thousand_moved_entries_reorder_nothing_on_interfaces() {
     privileged("ten_thousand_moved_entries_reorder_nothing_on_interfaces", || {
-        // It acts on every sample; how many there are depends on how threads are scheduled.
+        // It acts on every sample; their number depends on the scheduling of threads.
         let moved = |power: &Value| power["entries_moved"].as_u64().unwrap() >= 10_000;
         attempts("queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 20, moved, |seen| {
             moved(&seen.stats["power"])

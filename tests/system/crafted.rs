@@ -1,4 +1,4 @@
-//! Frames that try a router's rules one by one; captures of real traffic hold few of them.
+//! Frames that test a router's rules one by one; captures of real traffic contain few of them.
 //! All are addressed to the router's Ethernet address, as from the source.
 
 use etherparse::PacketBuilder;
@@ -33,7 +33,7 @@ fn numbered(length: usize) -> Vec<u8> {
     (0..length).map(|index| index as u8).collect()
 }
 
-/// Changes a frame's IPv4 header and makes its checksum right again.
+/// Changes a frame's IPv4 header and updates its checksum.
 fn altered4(mut frame: Vec<u8>, alter: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     alter(&mut frame);
     let length = usize::from(frame[IP] & 0x0f) * 4;
@@ -41,7 +41,7 @@ fn altered4(mut frame: Vec<u8>, alter: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-/// Makes the checksum of an IPv4 header right.
+/// Sets the checksum of an IPv4 header.
 pub fn set_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
     let sum = Sum::new().bytes(header).checksum();
@@ -69,7 +69,7 @@ pub fn ipv4() -> Vec<Vec<u8>> {
         udp4(SOURCE.v4, FAR_V4, 2, 50),
         udp4(SOURCE.v4, FAR_V4, 1, 50),
         udp4(SOURCE.v4, FAR_V4, 0, 50),
-        // To the router itself, at both of its addresses: nobody listens.
+        // To the router itself, at both of its addresses: no socket listens.
         udp4(SOURCE.v4, LEFT.v4, 64, 50),
         udp4(SOURCE.v4, RIGHT.v4, 64, 50),
         // Fragments, first and later, travel as they are.
@@ -86,10 +86,10 @@ pub fn ipv4() -> Vec<Vec<u8>> {
         // Padding after the packet, as short frames have it.
         [plain(), vec![0xaa; 30]].concat(),
         udp4(Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::new(192, 168, 9, 9), 64, 10),
-        // What claims to come from the router itself is forged.
+        // Packets with the router's own source address are forged.
         udp4(LEFT.v4, FAR_V4, 64, 30),
         udp4(RIGHT.v4, FAR_V4, 64, 30),
-        // Nothing is said about an expired packet to a whole network (RFC 1812 4.3.2.7).
+        // No ICMP error goes to a whole network for an expired packet (RFC 1812 4.3.2.7).
         udp4(SOURCE.v4, Ipv4Addr::new(198, 19, 0, 255), 1, 30),
     ];
     // Addresses that must not be forwarded from or to (RFC 1812 5.3.7, RFC 1122 3.2.1.3).

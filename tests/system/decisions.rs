@@ -2,10 +2,10 @@
 //! veth in a router's workers, behind its XDP programs, and behind the kernel with a masquerade. Each has
 //! one core and the same three frequencies.
 //!
-//! The traffic is that of captures: the packets of each interval come in bursts of a poll's budget at
-//! most. So a worker's batch, a poll of NAPI and the model's batch are the same packets, and each is one
-//! sample of the estimator. A longer burst would be several: an event at the first of them is answered
-//! in the simulator before the second, and at some time after it on a machine.
+//! The traffic comes from captures: the packets of each interval form bursts of a poll's budget
+//! at most. So a worker's batch, a poll of NAPI and the model's batch are the same packets, and
+//! each is one sample of the estimator. A longer burst would be several samples: the simulator
+//! answers an event of the first one before the second, a machine at some time after it.
 
 use crate::governed_forwarder::{KILOHERTZ, Scene};
 use crate::harness::{ADAPTIVE, KERNEL, XDP, captures, has, privileged};
@@ -23,14 +23,15 @@ use wattline_traffic::capture::{CaptureError, Reader};
 use wattline_traffic::{Block, Packet, Source};
 use wattline_units::{BitsPerSecond, Hertz, Span, Time};
 
-/// At most one step per burst: while an event of a worker waits for its answer, nothing is counted.
+/// Policy with at most one step per burst: while an event of a worker waits for its answer, nothing
+/// is counted.
 const POLICY: &str = "queue-length:q_h=16,q_l=4,c_up=1,c_down=1,batch=64,silence=0s";
 /// Captures with bursts of different lengths, and the intervals into which each is divided.
 const RECORDED: [(&str, usize); 2] = [("vnc.pcap", 400), ("netflix.pcap", 200)];
 const LONGEST: usize = OperatingPoint::NAPI_BUDGET as usize;
-/// Model time from burst to burst. At the lowest frequency the longest is forwarded in most of it.
+/// Model time between bursts. At the lowest frequency the longest burst takes most of it.
 const PACE: Span = Span::from_micros(200);
-/// The emulation takes 40 ms of real time for a burst.
+/// Slow-down of the emulation: 40 ms of real time for a burst.
 const DILATION: u32 = 200;
 const ATTEMPTS: usize = 3;
 /// Bursts of the quick test: the kernel takes some 20 ms to make each.
@@ -40,7 +41,7 @@ const TOLERANCE: f64 = 0.05;
 const FORWARDERS: [(&str, Forwarder); 3] =
     [("workers", ADAPTIVE), ("XDP programs", XDP), ("kernel with a masquerade", KERNEL)];
 
-/// Lengths of the bursts, or none with a word about it.
+/// Returns the lengths of the bursts; none, with a message, without the captures.
 fn bursts(test: &str) -> Vec<usize> {
     let files = captures(test);
     let of = |(name, intervals): (&str, usize)| {
@@ -169,7 +170,7 @@ fn simulated(way: Way, bursts: &[usize]) -> Vec<usize> {
     steps(bursts.len(), &decisions)
 }
 
-/// On emulated cores, and why they may have been disturbed.
+/// Returns the frequencies on emulated cores, and the reason if the run may have been disturbed.
 fn emulated(bursts: &[usize]) -> (Vec<usize>, Option<String>) {
     let setting = wattline_scale::Setting {
         server: server(),

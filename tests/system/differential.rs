@@ -1,11 +1,10 @@
 //! The same frames through a kernel router and through Wattline give the same packets.
 //!
-//! Compared is what the router sends to either side, as a multiset of whole frames: order
-//! between flows is not promised by any router. Two things in packets that the router makes
-//! itself are left out, because RFC 791 and RFC 6437 leave them to the sender's choice:
-//! whether an IPv4 packet may be fragmented, with its identification (RFC 6864 section 4.1: of
-//! no meaning where it may not) and the checksum over both; and the flow label of an IPv6
-//! packet.
+//! The test compares the router's output on either side as a multiset of whole frames: no router
+//! promises an order between flows. Two parts of packets that the router makes itself are left out,
+//! because RFC 791 and RFC 6437 leave them to the sender: the Don't Fragment flag of IPv4 with the
+//! identification (RFC 6864 section 4.1: meaningless in packets that may not be fragmented) and the
+//! checksum over both, and the flow label of IPv6.
 
 use crate::crafted;
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, captures, privileged};
@@ -17,8 +16,8 @@ use wattline_testbed::raw::Received;
 use wattline_testbed::replay::{Crossing, cross, load};
 use wattline_testbed::topology::{LEFT, Options, RIGHT};
 
-/// Slow enough that no ring on the way ever fills up, also while the router gets no processor for
-/// some tenths of a second: a lost frame is a difference.
+/// Slow enough that no ring on the path fills up, even if the router does not run for some tenths
+/// of a second: a lost frame is a difference.
 pub const RATE_PPS: f64 = 5_000.0;
 
 /// In the seventh byte of an IPv4 header.
@@ -59,7 +58,7 @@ pub fn multiset(frames: &[Received]) -> Multiset {
     set
 }
 
-/// The frame without what its maker may choose freely.
+/// Returns the frame without the fields that its sender may choose freely.
 fn comparable(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let sent_by_router = |source: &[u8]| {

@@ -1,4 +1,4 @@
-//! ICMP errors: who gets one, and whose address it comes from.
+//! ICMP errors: their receivers and their source addresses.
 
 use crate::crafted::{FAR_V4, FAR_V6, udp4, udp6};
 use crate::differential::RATE_PPS;
@@ -13,7 +13,7 @@ use wattline_testbed::replay;
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, Topology, connect};
 
 quietly_with_every_kind_of_forwarder!(
-    nothing_is_said_to_a_whole_network,
+    no_error_is_sent_to_a_whole_network,
     error_source_is_the_egress_port_in_ipv4_and_the_ingress_port_in_ipv6,
     errors_reach_senders_behind_an_interface_that_is_no_port,
 );
@@ -30,8 +30,8 @@ fn start(forwarder: Forwarder, prepare: impl FnOnce(&Topology)) -> Bench {
     bench
 }
 
-/// The destination-unreachable messages that the router sends to a station, or to all there, about
-/// a frame of the source's: where they come from.
+/// Returns the source addresses of the destination-unreachable messages that the router sends to a
+/// station, or to all stations there, for a frame from the source.
 fn answers(bench: &Bench, at: (&Namespace, Station), by: Station, frame: Vec<u8>) -> Vec<Vec<u8>> {
     let is_answer = move |frame: &[u8]| {
         let icmp = (frame.get(23), frame.get(34)) == (Some(&1), Some(&3));
@@ -51,16 +51,16 @@ fn answers(bench: &Bench, at: (&Namespace, Station), by: Station, frame: Vec<u8>
     sniffer.finish().iter().map(|received| source(&received.frame)).collect()
 }
 
-/// The same, asked again until there is one: routes take a moment to arrive.
+/// The same, repeated until there is one: routes take a moment to arrive.
 fn answer(bench: &Bench, at: (&Namespace, Station), by: Station, frame: &[u8]) -> Vec<u8> {
     let mut tries = (0..20).flat_map(|_| answers(bench, at, by, frame.to_vec()));
     tries.next().expect("no error arrives")
 }
 
-/// A packet whose source names no single host gets no ICMP error (RFC 1812 4.3.2.7, RFC 4443
-/// 2.4 e.6). Linux sends one to a directed broadcast address all the same, for all on that link to
-/// hear: which shows that this test would hear it too.
-fn nothing_is_said_to_a_whole_network(forwarder: Forwarder) {
+/// A packet whose source names no single host gets no ICMP error (RFC 1812 4.3.2.7, RFC 4443 2.4
+/// e.6). Linux sends one to a directed broadcast address all the same, which shows that this test
+/// would notice it.
+fn no_error_is_sent_to_a_whole_network(forwarder: Forwarder) {
     let bench = start(forwarder, |_| {});
     let here = (&bench.topology.source, SOURCE);
     let from4 = |source| udp4(source, FAR_V4, 64, 30);
@@ -74,8 +74,8 @@ fn nothing_is_said_to_a_whole_network(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// RFC 1812 4.3.2.4; RFC 4443 2.2 leaves it open. The packets come in from the other side than
-/// their senders are on.
+/// RFC 1812 4.3.2.4; RFC 4443 2.2 leaves it open. The packets do not arrive from the side of their
+/// senders.
 fn error_source_is_the_egress_port_in_ipv4_and_the_ingress_port_in_ipv6(forwarder: Forwarder) {
     let bench = start(forwarder, |_| {});
     let there = (&bench.topology.sink, SINK);
@@ -86,7 +86,7 @@ fn error_source_is_the_egress_port_in_ipv4_and_the_ingress_port_in_ipv6(forwarde
     bench.finish();
 }
 
-/// The way back leads out of an interface that only the kernel uses.
+/// The route back leads out of an interface that only the kernel uses.
 fn errors_reach_senders_behind_an_interface_that_is_no_port(forwarder: Forwarder) {
     let bench = start(forwarder, |topology| {
         connect(&topology.router, OTHER, &topology.sink, SECOND, 1500, 1).unwrap();

@@ -33,7 +33,7 @@ pub fn reaches(topology: &Topology, address: &str) -> bool {
     false
 }
 
-/// Whether one ping gets there and back.
+/// Returns true if one ping is answered.
 pub fn ping_once(topology: &Topology, address: &str) -> bool {
     let mut ping = topology.source.command("ping");
     ping.args(["-n", "-c", "1", "-W", "1", address]);
@@ -44,7 +44,7 @@ fn reaches_sink(topology: &Topology) -> bool {
     reaches(topology, &SINK.v4.to_string()) && reaches(topology, &SINK.v6.to_string())
 }
 
-fn tell(what: &str, forwarder: Forwarder, outcome: &Outcome) {
+fn print(what: &str, forwarder: Forwarder, outcome: &Outcome) {
     println!(
         "{what}, {forwarder:?}: lost {} of {} packets, longest gap {:.1} ms",
         outcome.lost_packets,
@@ -71,7 +71,7 @@ fn a_flapping_link_is_followed(forwarder: Forwarder) {
     assert!(reaches_sink(&bench.topology));
     let outcome = probe.stop().unwrap();
     assert!(outcome.received_packets > 0);
-    tell("link flapping", forwarder, &outcome);
+    print("link flapping", forwarder, &outcome);
     bench.finish();
 }
 
@@ -105,19 +105,19 @@ fn routes_flapping_ten_thousand_times_a_second_are_followed(forwarder: Forwarder
         }
     }
     let rate = f64::from(changes) / start.elapsed().as_secs_f64();
-    // The last state counts: gone but for one that leads to nowhere, then one that leads on.
+    // The last state counts: first only a route that leads nowhere, then one that leads on.
     topology.router.ip("route add blackhole 16.0.7.0/24").unwrap();
     wattline_needs::until("a blackhole is not followed", || !ping_once(topology, "16.0.7.1"));
     topology.router.ip(&format!("route replace 16.0.7.0/24 via {}", SINK.v4)).unwrap();
     assert!(reaches(topology, "16.0.7.1"));
     let outcome = probe.stop().unwrap();
     assert!(outcome.received_packets > 0);
-    tell(&format!("{rate:.0} route changes per second"), forwarder, &outcome);
+    print(&format!("{rate:.0} route changes per second"), forwarder, &outcome);
     bench.finish();
 }
 
-/// The receiver of a TCP stream stands still for a second and then goes on; meanwhile
-/// other traffic passes.
+/// The receiver of a TCP stream stops for a second and then goes on; other traffic passes
+/// meanwhile.
 fn a_sink_that_stops_reading_does_not_stop_the_router(forwarder: Forwarder) {
     let test = "a_sink_that_stops_reading_does_not_stop_the_router";
     if !has("iperf3", test) || !has("ping", test) {

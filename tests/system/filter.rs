@@ -1,5 +1,5 @@
-//! Access lists and the reverse-path check of a router between veth interfaces, beside what the
-//! kernel does with the same packets.
+//! Access lists and the reverse-path check of a router between veth interfaces, compared with the
+//! kernel.
 
 use crate::harness::{binary, has, quiet, quiet_with};
 use serde_json::{Value, json};
@@ -21,8 +21,8 @@ const BEHIND_SINK: Ipv4Addr = Ipv4Addr::new(10, 62, 0, 1);
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(10, 63, 0, 1);
 const SOURCES: [Ipv4Addr; 4] = [OWN, BEHIND_SOURCE, BEHIND_SINK, NOWHERE];
 
-/// A topology with addresses at the source that only routes tell apart: its own, one that the router has a
-/// route to by `left`, one by `right`, and one without a route.
+/// A topology with addresses at the source that differ in their routes: its own, one that the
+/// router has a route to by `left`, one by `right`, and one without a route.
 struct Lab {
     source: Namespace,
     router: Namespace,
@@ -68,8 +68,8 @@ impl Lab {
         self.source.enter(send).unwrap();
     }
 
-    /// Whether a packet from this address arrives, told by the last of three: the first may wait for a
-    /// neighbour.
+    /// Returns true if a packet from this address arrives. The last of three packets counts: the
+    /// first may wait for a neighbour.
     fn passes(&self, sink: &UdpSocket, from: Ipv4Addr) -> bool {
         let port = sink.local_addr().unwrap().port();
         let mut buffer = [0; 64];
@@ -99,7 +99,7 @@ impl Running {
         Self::start_as(lab, "", more)
     }
 
-    /// With keys of `[router]` and what else there is.
+    /// Starts it with keys of `[router]` and further sections.
     fn start_as(lab: &Lab, keys: &str, more: &str) -> Self {
         Self::try_start(lab, keys, more).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -183,8 +183,8 @@ fn sources_are_checked_as_by_the_kernel() {
 
 /// Packets received at a port without rules bypass the workers of another port's rules.
 #[test]
-fn xdp_programs_go_on_forwarding_what_needs_no_judgement() {
-    quiet("xdp_programs_go_on_forwarding_what_needs_no_judgement", || {
+fn xdp_programs_still_forward_packets_that_need_no_check() {
+    quiet("xdp_programs_still_forward_packets_that_need_no_check", || {
         let lab = Lab::build();
         let none = "[[acl]]\non = [\"left\"]\naction = \"deny\"\n";
         let router = Running::start(&lab, none);
@@ -210,7 +210,7 @@ fn xdp_programs_go_on_forwarding_what_needs_no_judgement() {
     });
 }
 
-/// A stricter filter of the kernel than the check here is not passed by in silence.
+/// A stricter filter of the kernel is not bypassed silently.
 #[test]
 fn a_port_whose_checks_would_not_hold_is_refused() {
     quiet("a_port_whose_checks_would_not_hold_is_refused", || {
@@ -239,7 +239,7 @@ fn an_access_list_holds_changes_and_is_counted() {
         let router = Running::start(&lab, &rules(7001));
         assert!(lab.passes(&permitted, OWN), "{}", router.log());
         assert!(!lab.passes(&denied, OWN));
-        assert!(!lab.passes(&permitted, BEHIND_SOURCE), "what no rule matches");
+        assert!(!lab.passes(&permitted, BEHIND_SOURCE), "unmatched packets are dropped");
         // With an option (no operation), which the kernel would forward by itself.
         let with_option = format!(
             "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
@@ -251,13 +251,13 @@ fn an_access_list_holds_changes_and_is_counted() {
         let mut buffer = [0; 64];
         assert!(permitted.recv(&mut buffer).is_ok(), "a permitted packet with an option");
         assert!(denied.recv(&mut buffer).is_err(), "a denied packet with an option");
-        let told = router.show(Topic::Acl);
+        let answer = router.show(Topic::Acl);
         assert_eq!(
-            (&told["rules"][0]["name"], &told["rules"][0]["packets"]),
+            (&answer["rules"][0]["name"], &answer["rules"][0]["packets"]),
             (&"no".into(), &4.into())
         );
-        assert_eq!(told["rules"][1]["packets"].as_u64(), Some(2), "{told}");
-        assert_eq!(told["unmatched"][0]["packets"].as_u64(), Some(3), "{told}");
+        assert_eq!(answer["rules"][1]["packets"].as_u64(), Some(2), "{answer}");
+        assert_eq!(answer["unmatched"][0]["packets"].as_u64(), Some(3), "{answer}");
         let stats = router.ask(Request::Stats);
         assert_eq!(stats["dropped"]["acl-denied"].as_u64(), Some(7), "{stats}");
         let mode =
@@ -273,13 +273,13 @@ fn an_access_list_holds_changes_and_is_counted() {
         ] {
             assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
         }
-        // Another list, while it runs; what stays goes on counting.
+        // Another list, while it runs; the counters of rules that stay go on.
         router.configure(&rules(7002));
         let report = router.ask(Request::Reload);
         assert_eq!(report["applied"], json!(["[[acl]]"]), "{report}");
         assert!(lab.passes(&denied, OWN) && !lab.passes(&permitted, OWN), "{}", router.log());
         assert_eq!(router.show(Topic::Acl)["rules"][1]["packets"].as_u64(), Some(3));
-        // On other ports: not while it runs.
+        // A change of its ports needs a restart.
         router.configure(&rules(7002).replace("left", "right"));
         let report = router.ask(Request::Reload);
         assert_eq!(report["needs_restart"], json!(["[[acl]]"]), "{report}");
@@ -290,8 +290,8 @@ fn an_access_list_holds_changes_and_is_counted() {
 const DENYING_7001: &str = "[[acl]]\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
                             destination_ports = 7001\n[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
 
-/// A port whose packets the kernel would have to filter is not left to the kernel, which knows
-/// nothing of the list. No denied packet passes, whatever comes and goes.
+/// A port whose packets the kernel would have to filter is not left to the kernel, which does not
+/// know the list. No denied packet passes, whatever comes and goes.
 #[test]
 fn a_list_holds_when_a_rule_of_the_kernel_appears() {
     quiet_with(&["ping"], "a_list_holds_when_a_rule_of_the_kernel_appears", || {
@@ -341,7 +341,7 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
                 std::thread::sleep(Duration::from_millis(100));
             }
             assert!(!lab.passes(&permitted, OWN), "it is blocked");
-            // Whoever wants to pass the rule by says so.
+            // The configuration can have the rule bypassed.
             let text = std::fs::read_to_string(router.0.config()).unwrap();
             let forced = text.replace("[router]\n", "[router]\ntakeover = \"force\"\n");
             std::fs::write(router.0.config(), forced).unwrap();
@@ -358,8 +358,8 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
     });
 }
 
-/// Packets that a rule of policy routing or a policy of IPsec is for go by the kernel, which knows what
-/// to do with them; all others are forwarded here.
+/// Packets that match a rule of policy routing or a policy of IPsec are left to the kernel; all
+/// others are forwarded here.
 #[test]
 fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
     quiet("packets_of_a_prefix_alone_are_left_to_the_kernel", || {
@@ -394,19 +394,19 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
                     stats["ports"][0]["verdicts"][what].as_u64().unwrap()
                 };
                 let grown = |what: &str| count(&after, what) - count(&before, what);
-                assert_eq!(grown("left"), 3, "of that prefix alone: {after}");
+                assert_eq!(grown("left"), 3, "only packets of that prefix: {after}");
                 assert_eq!(grown("forwarded") + grown("redirected"), 3, "the others: {after}");
                 assert_eq!(after["ports"][0]["state"], "up", "{after}");
-                // Whoever asks what becomes of such a packet learns that it is not by the tables.
+                // The tables do not decide about such a packet, and `show fib` says so.
                 let exceptions = |address: &str| {
                     let (topic, within) = (Topic::Fib, Some(address.parse().unwrap()));
                     router.ask(Request::Show { topic, within, most: 1 })["exceptions"].clone()
                 };
-                let told = exceptions(&format!("10.6{banned}.0.2/32"));
-                assert_eq!(told.as_array().unwrap().len(), 2, "both ports: {told}");
+                let answer = exceptions(&format!("10.6{banned}.0.2/32"));
+                assert_eq!(answer.as_array().unwrap().len(), 2, "both ports: {answer}");
                 assert!(
-                    told[0]["why"].as_str().unwrap().contains("packets from and to 10.6"),
-                    "{told}"
+                    answer[0]["why"].as_str().unwrap().contains("packets from and to 10.6"),
+                    "{answer}"
                 );
                 assert_eq!(exceptions(&format!("{SINK}/32")), json!([]), "not of that prefix");
                 lab.router.ip(remove).unwrap();
@@ -417,8 +417,8 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
     });
 }
 
-/// A rule of the kernel that concerns one prefix stops the packets of that prefix on a port with a list,
-/// and no others: those the list still judges.
+/// On a port with a list, a kernel rule for one prefix stops the packets of that prefix; the list
+/// still decides about all others.
 #[test]
 fn rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list() {
     let test = "rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list";
@@ -466,12 +466,12 @@ fn rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list() {
     });
 }
 
-/// Frames that are longer than a page come and go in several pieces, by XDP programs and by workers,
-/// past a list too. What is longer than workers take goes by XDP programs or by the kernel, unless a
-/// list has to see it.
+/// Frames longer than a page pass in several pieces, by XDP programs and by workers, also with a
+/// list. Frames that are too long for workers are forwarded by XDP programs or by the kernel,
+/// unless a list has to see them.
 #[test]
-fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
-    quiet_with(&["ping"], "jumbo_frames_are_forwarded_up_to_the_limit_that_is_said", || {
+fn jumbo_frames_are_forwarded_up_to_the_stated_limit() {
+    quiet_with(&["ping"], "jumbo_frames_are_forwarded_up_to_the_stated_limit", || {
         let lab = Lab::build();
         let mtu = |bytes: u32| {
             for (space, link) in [
@@ -492,7 +492,7 @@ fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
             let all = output.contains(" 0% packet loss");
             assert!(all, "{bytes} bytes: {output}\n{}\n{}", router.log(), stats());
         };
-        // What pings of this size add: received, forwarded by XDP programs, too long for workers.
+        // Counts of pings of this size: received, forwarded by XDP programs, too long for workers.
         let count = |router: &Running, bytes: u32| {
             let counted = |stats: &Value| {
                 let too_long =
@@ -536,8 +536,9 @@ fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
     });
 }
 
-/// A port with rules and a check of its own is added, judged from its first packet on, and removed,
-/// beside another with rules that goes on. What would leave a port without its rules is refused.
+/// A port with rules and a check of its own is added, filtered from its first packet on, and
+/// removed, while another port with rules goes on. A change that would leave a port without its
+/// rules is refused.
 #[test]
 fn ports_with_lists_and_checks_come_and_go() {
     quiet("ports_with_lists_and_checks_come_and_go", || {
@@ -551,7 +552,7 @@ fn ports_with_lists_and_checks_come_and_go() {
             space.ip(&format!("link set {link} up")).unwrap();
         }
         lab.source.run("ethtool", &["-K", "c0", "tx", "off", "gro", "on"], LIMIT).unwrap();
-        // What has an address of that network leaves by that interface.
+        // Packets to that network leave by that interface.
         lab.source.ip("rule add from 10.3.0.0/24 lookup 7").unwrap();
         lab.source.ip("rule add from 10.99.0.0/24 lookup 7").unwrap();
         lab.source.ip("route add default via 10.3.0.1 table 7").unwrap();
@@ -604,7 +605,7 @@ fn ports_with_lists_and_checks_come_and_go() {
             assert!(passes(&first, side) && passes(&second, side));
             assert_eq!(left(), (false, true));
         }
-        // Nothing of this is in force: it would leave a port without what is said of it.
+        // Not applied: it would leave a port without its rules.
         lab.router.sysctl(&[("ipv4/conf/r2/rp_filter", "1")]).unwrap();
         let refused = |text: String, words: &[&str]| {
             router.configure(&text);

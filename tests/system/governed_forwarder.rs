@@ -20,11 +20,11 @@ pub const KILOHERTZ: [&str; 3] = ["1600000", "2400000", "3300000"];
 const SINK_PORT: u16 = 9;
 /// Time for a decision that changes the frequency.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time for one that changes nothing, and until streaks are counted again.
+/// Time for a decision that changes nothing, and until streaks are counted again.
 const SETTLED: Duration = Duration::from_millis(5);
 
-/// A cpufreq policy of one CPU, by name and content of its files. What replaces a text is as long, since
-/// writes to the kernel's files cut nothing off.
+/// A cpufreq policy of one CPU, by name and content of its files. New texts have the same length,
+/// since writes do not truncate these files.
 pub fn write_policy(folder: &Path) {
     let [low, _, high] = KILOHERTZ;
     let steps = KILOHERTZ.join(" ");
@@ -59,7 +59,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Whether this machine has a place for the files of frequencies.
+    /// Returns true if this machine has the directory of the frequency files.
     pub fn is_possible() -> bool {
         Path::new(CPUFREQ).is_dir()
     }

@@ -1,6 +1,6 @@
-//! Ports that `wattline reload` adds and removes while a governor is in force: it begins anew over
-//! what is there now, and settings of an interface that is no port any more are as they were. On veth
-//! pairs the knob is the deferral of NAPI instances, by which a policy moderates queues there.
+//! Ports that `wattline reload` adds and removes under a governor: it starts again with the present
+//! ports, and an interface that is no port any more gets its settings back. On veth pairs the knob
+//! is the deferral of NAPI instances, by which a policy moderates queues there.
 
 use crate::harness::{ADAPTIVE, XDP, binary, has, privileged, quiet_with};
 use crate::hot_ports::{LIMIT, Row, load, lost_nothing};
@@ -24,8 +24,9 @@ impl Program {
         Self::from_file(tempfile::tempdir().unwrap(), binary(), "")
     }
 
-    /// On a machine of these cpufreq policies, which are files that nothing obeys. With `governs` it is
-    /// `wattline govern` in place of a router, and no pressure of other programs disturbs it.
+    /// A machine with these cpufreq policies, which are files without an effect. With `governs` the
+    /// program is `wattline govern` in place of a router, and the pressure of other programs is
+    /// hidden.
     pub fn with_frequencies(policies: &Path, governs: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut before = format!("mount --bind {} {CPUFREQ} || exit 1; ", policies.display());
@@ -54,7 +55,7 @@ impl Program {
         let (state, script) = (folder.path().join("state"), folder.path().join("wattline"));
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir_all("/var/lib/wattline").unwrap();
-        // `ip netns exec` has given the router mounts of its own; who asks it for statistics has none.
+        // `ip netns exec` has given the router mounts of its own; its clients have none.
         let text = format!(
             "#!/bin/sh\nif [ \"$1\" = run ]; then mount --bind {} /var/lib/wattline || exit 1; {before}fi\n\
              exec {} \"$@\"\n",
@@ -93,7 +94,7 @@ pub fn governed(program: &Path, forwarder: Forwarder, policy: &str) -> Row {
 }
 
 impl Row {
-    /// For how long, in nanoseconds, the queue of an interface is deferred.
+    /// Returns the deferral of an interface's queue in nanoseconds.
     fn deferred(&self, interface: &'static str) -> u64 {
         let get = move || napi::get(interface, 0, Napi::GroFlushTimeout).unwrap();
         self.topology.router.enter(get).unwrap()
@@ -162,8 +163,8 @@ mod with {
     }
 }
 
-/// Killed after its ports have changed, the router leaves each interface as it was before it was a port:
-/// the watchdog of the second governor does that.
+/// A router is killed after its ports have changed: the watchdog of its second governor restores
+/// each interface to its state before it was a port.
 #[test]
 fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
     let test = "a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was";
@@ -188,7 +189,7 @@ fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
     });
 }
 
-/// The name of a program that was replaced leads nowhere, or to another version.
+/// The path of a replaced program leads nowhere, or to another version.
 #[test]
 fn a_governor_begins_anew_after_its_program_was_replaced() {
     quiet_with(&["ethtool"], "a_governor_begins_anew_after_its_program_was_replaced", || {
@@ -204,11 +205,11 @@ fn a_governor_begins_anew_after_its_program_was_replaced() {
     });
 }
 
-/// Only other ports can help it, and nothing is taken over, written or logged until they come. What
-/// another process holds may come back at any time, so that is tried again, without a word too.
+/// Only other ports can help it: until they come, nothing is taken over, written or logged. A lock
+/// that another process holds may be released at any time: that is retried, also silently.
 #[test]
-fn a_governor_that_cannot_begin_waits_without_a_word() {
-    quiet_with(&["ethtool"], "a_governor_that_cannot_begin_waits_without_a_word", || {
+fn governor_that_cannot_begin_waits_silently() {
+    quiet_with(&["ethtool"], "governor_that_cannot_begin_waits_silently", || {
         let program = Program::new();
         let row = governed(&program.path(), ADAPTIVE, "ondemand+125us");
         row.until_deferred([PERIOD, PERIOD, 0]);
@@ -222,7 +223,7 @@ fn a_governor_that_cannot_begin_waits_without_a_word() {
         row.until_deferred([0, 0, 0]);
         let said = || row.router.log().lines().filter(|line| line.contains("govern")).count();
         let before = said();
-        // Longer than until the next try where one could help.
+        // Longer than the time until a retry.
         std::thread::sleep(Duration::from_secs(12));
         assert_eq!(said(), before, "{}", row.router.log());
         assert_eq!(row.router.log().matches("watchdog process").count(), 1);
@@ -242,7 +243,7 @@ fn a_governor_that_cannot_begin_waits_without_a_word() {
     });
 }
 
-/// The policy decides how workers wait, whatever a reload puts in force.
+/// The policy decides the workers' wait mode, whatever a reload applies.
 #[test]
 fn a_reload_leaves_workers_to_their_governor() {
     let test = "a_reload_leaves_workers_to_their_governor";
@@ -255,7 +256,7 @@ fn a_reload_leaves_workers_to_their_governor() {
         };
         for text in [row.plain.clone() + "\n[log]\nlevel = \"debug\"\n", row.with_side()] {
             row.apply(&text);
-            // It blocks no more once the governor has said so.
+            // It stops blocking once the governor has decided.
             std::thread::sleep(Duration::from_millis(500));
             let before = sleeps();
             std::thread::sleep(Duration::from_secs(1));

@@ -1,11 +1,11 @@
-//! Nothing is forwarded past an access list, a check of source addresses or the inbound check of
-//! IPsec, neither by Wattline nor by the kernel, to which XDP programs leave what they do not take.
+//! No packet bypasses an access list, a check of source addresses or the inbound check of IPsec,
+//! neither by Wattline nor by the kernel, which gets the packets that XDP programs do not take.
 //!
-//! Frames are generated from what a header can be: extension headers, options and fragments, special
-//! addresses (RFC 6890) as source and destination, tags and stations. Each comes with what the RFCs let a
-//! guard conclude from it, without a parser: the model knows how the frame was made. The kernel is
-//! set as permissively as it can be, and has interfaces of its own on top of the guarded port. Each
-//! frame carries its number, by which it is recognised wherever it leaves.
+//! Frames are generated from all kinds of headers: extension headers, options and fragments,
+//! special addresses (RFC 6890) as source and destination, tags and stations. A model decides what
+//! a guard may pass according to the RFCs. It needs no parser, since it knows how the frame was
+//! made. The kernel is set as permissively as possible, and has interfaces of its own on top of the
+//! guarded port. Each frame carries its number, by which it is recognised wherever it leaves.
 
 use crate::crafted::set_checksum;
 use crate::harness::{binary, privileged, quiet};
@@ -21,7 +21,7 @@ use wattline_testbed::raw::{RawSocket, Sniffer};
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, Topology, mac_text};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Frames that are sent at once: no queue is longer.
+/// Frames that are sent at once, few enough for every queue.
 const BURST: usize = 48;
 const TELNET: u16 = 23;
 const WEB: u16 = 80;
@@ -34,7 +34,7 @@ const BEHIND6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0x66, 0, 0, 0, 7);
 const VIRTUAL4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
 const VIRTUAL_MAC: [u8; 6] = [0, 0, 0x5e, 0, 1, 7];
 
-/// Addresses of all special-purpose registries (RFC 6890 and its updates), and some beside them.
+/// Addresses of all special-purpose registries (RFC 6890 and its updates), and some next to them.
 const SPECIAL4: [Ipv4Addr; 27] = [
     Ipv4Addr::UNSPECIFIED,
     Ipv4Addr::new(0, 1, 2, 3),
@@ -58,7 +58,7 @@ const SPECIAL4: [Ipv4Addr; 27] = [
     Ipv4Addr::new(240, 0, 0, 1),
     Ipv4Addr::new(255, 255, 255, 254),
     Ipv4Addr::BROADCAST,
-    // Those of the networks of both ports, and of the router.
+    // Addresses of the networks of both ports, and of the router.
     Ipv4Addr::new(198, 18, 0, 0),
     Ipv4Addr::new(198, 18, 0, 255),
     Ipv4Addr::new(198, 19, 0, 0),
@@ -132,8 +132,8 @@ const LINKS: [Link; 18] = [
 ];
 
 impl Link {
-    /// Whether a worker of the port can judge the packet: it is for the port's own station, and in no
-    /// VLAN.
+    /// Returns true if a worker of the port can judge the packet: it is for the port's own station,
+    /// and in no VLAN.
     fn is_judged(self) -> bool {
         matches!(self, Self::Plain | Self::Tags(&[(0x8100 | 0x88a8, 0)]))
     }
@@ -165,12 +165,12 @@ impl Link {
     }
 }
 
-/// A header between that of IP and the payload, or the payload's end.
+/// A header between the IP header and the payload, or the payload's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
     /// Header of this number and length in bytes; options and the like are padding.
     Extension(u8, usize),
-    /// The same, but its length leads out of the packet.
+    /// The same, but its length exceeds the packet.
     Overlong(u8),
     /// A routing header of this type with segments left.
     Route(u8),
@@ -206,7 +206,7 @@ impl Header {
             }
             Overlong(_) => vec![next, 255, 1, 4, 0, 0, 0, 0],
             Route(kind) => {
-                // One segment behind the first: where the packet is to go.
+                // One segment behind the first: the packet's next destination.
                 let mut bytes = vec![next, 4, kind, 1, 1, 0, 0, 0];
                 bytes.extend(FAR6.octets());
                 bytes.extend(LEFT.v6.octets());
@@ -362,14 +362,15 @@ impl Case {
         self.link.frame(from, to, kind, &packet)
     }
 
-    /// Whether `deny tcp 23, permit the rest` may let it pass (RFC 7045, RFC 7112, RFC 1858).
+    /// Returns true if `deny tcp 23, permit the rest` may pass the packet (RFC 7045, RFC 7112, RFC
+    /// 1858).
     fn may_pass_telnet_list(&self) -> bool {
         let mut later = None;
         let mut is_first = false;
         for header in &self.chain {
             match header {
                 Overlong(_) => return false,
-                // Any number that is not assigned could be a protocol, or a header as any other.
+                // An unassigned number could be a protocol or an extension header.
                 Extension(146.., _) => return false,
                 Extension(..) | Route(_) if later.is_some() => return false,
                 Fragment(0, more) => is_first |= *more,
@@ -385,7 +386,7 @@ impl Case {
         }
     }
 
-    /// Whether a router has to forward it, where its list permits it.
+    /// Returns true if a router has to forward the packet if its list permits it.
     fn is_ordinary(&self) -> bool {
         let is_far = [IpAddr::from(FAR4), FAR6.into()].contains(&self.destination);
         let is_near = [IpAddr::from(SOURCE.v4), SOURCE.v6.into()].contains(&self.source);
@@ -474,7 +475,7 @@ fn chains(all: bool) -> Vec<Vec<Header>> {
     chains
 }
 
-/// From `near` hosts to `far` ones, and all that is special on the way; more if `all`.
+/// Returns the cases from `near` hosts to `far` ones; more if `all`.
 fn cases(near: [IpAddr; 2], far: [IpAddr; 2], router: [IpAddr; 2], all: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     let telnet = Payload::Tcp(TELNET, 40);
@@ -613,7 +614,7 @@ impl Lab {
                 ("ipv6/conf/IF/rpl_seg_enabled", "1"),
                 ("ipv6/conf/IF/accept_source_route", "1"),
             ] {
-                // A kernel without it does not do it.
+                // Older kernels do not have it.
                 let _ = router.sysctl(&[(&key.replace("IF", &of), value)]);
             }
         }
@@ -622,7 +623,7 @@ impl Lab {
         Self { topology }
     }
 
-    /// Sends frames from one side, and returns the numbers of those that leave by any.
+    /// Sends frames from one side, and returns the numbers of the frames that leave by any.
     fn forwarded(&self, from_sink: bool, frames: &[(u32, Vec<u8>)]) -> BTreeSet<u32> {
         let Topology { source, sink, .. } = &self.topology;
         let sides = [(source, SOURCE.interface), (sink, SINK.interface)];
@@ -651,13 +652,13 @@ impl Lab {
 struct Guard {
     name: &'static str,
     configuration: &'static str,
-    /// Whether it may let a packet pass that a worker sees.
+    /// Returns true if the guard may pass a packet that a worker sees.
     may_pass: fn(&Case) -> bool,
-    /// Whether ordinary packets have to pass for which `may_pass` is true.
+    /// True if ordinary packets have to pass if `may_pass` returns true for them.
     passes_ordinary: bool,
 }
 
-/// Whether the routes of [`Lab`] lead back to the source by the left port (RFC 3704).
+/// Returns true if the routes of [`Lab`] lead back to the source by the left port (RFC 3704).
 fn is_behind_left(case: &Case) -> bool {
     match case.source {
         // The addresses of networks belong to no host.
@@ -669,7 +670,7 @@ fn is_behind_left(case: &Case) -> bool {
     }
 }
 
-/// Whether there is a route to the source, once the default routes are gone.
+/// Returns true if there is a route to the source other than the default routes.
 fn is_routed(case: &Case) -> bool {
     is_behind_left(case)
         || match case.source {
@@ -712,7 +713,8 @@ const GUARDS: [Guard; 4] = [
 const IPSEC: Guard =
     Guard { name: "ipsec", configuration: "", may_pass: |_| false, passes_ordinary: false };
 
-/// Sends all cases past a guard; nothing leaves that its model holds back, and ordinary packets do.
+/// Sends all cases to a guard; checks that no packet leaves that its model stops, and that ordinary
+/// ones do.
 fn check(lab: &Lab, guard: &Guard, mode: &str, from_sink: bool, cases: &[Case], log: &str) {
     let (from, to) = if from_sink { (SINK, RIGHT) } else { (SOURCE, LEFT) };
     let number = |index: usize| index as u32;
@@ -780,7 +782,7 @@ fn nothing_leaks(all: bool) {
     let router = [IpAddr::from(LEFT.v4), LEFT.v6.into()];
     let outbound = cases(near, far, router, all);
     let lab = Lab::build();
-    // Not in vain: the kernel by itself forwards many of what the guards hold back.
+    // The kernel alone forwards many of the packets that the guards stop.
     let frames = outbound.iter().enumerate();
     let frames: Vec<(u32, Vec<u8>)> =
         frames.map(|(at, case)| (at as u32, case.frame(SOURCE, LEFT, at as u32))).collect();
@@ -826,9 +828,9 @@ fn nothing_leaks(all: bool) {
             + &tunnel_end(folder.path(), KIND, 0, &networks)
     };
     let wattline = lab.start(text);
-    // The router alone holds packets back.
+    // Only the router stops packets.
     let _ = lab.topology.router.ip("xfrm policy flush");
-    // Sources that no policy is for are no concern of it.
+    // Sources without a policy do not concern it.
     let protected: Vec<Case> =
         outbound.iter().filter(|case| is_behind_left(case)).cloned().collect();
     check(
@@ -876,7 +878,7 @@ fn no_generated_frame_of_the_long_series_passes_a_guard() {
     privileged("no_generated_frame_of_the_long_series_passes_a_guard", || nothing_leaks(true));
 }
 
-/// An interface that is made on top of the port while packets flow is no way past the list either.
+/// An interface that is made on top of the port while packets flow does not bypass the list either.
 #[test]
 fn an_interface_that_appears_on_a_guarded_port_is_reported_and_forwards_nothing() {
     let test = "an_interface_that_appears_on_a_guarded_port_is_reported_and_forwards_nothing";
@@ -912,7 +914,7 @@ const ALL_HOSTS: [u8; 6] = [1, 0, 0x5e, 0, 0, 1];
 const INNER4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 77);
 const INNER6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0x77);
 
-/// Sends frames for a host behind an interface on top of the port; none arrives but those for a group.
+/// Sends frames for a host behind an interface on top of the port; only frames for a group arrive.
 fn nothing_reaches(inner: &Namespace, lab: &Lab, of: &str) {
     let stations =
         [INNER_MAC, LEFT.mac, [0xff; 6], [1, 0, 0x5e, 0, 0, 5], [0x33, 0x33, 0, 0, 0, 1]];
@@ -949,7 +951,7 @@ fn nothing_reaches(inner: &Namespace, lab: &Lab, of: &str) {
     assert_eq!(numbers, [count], "{of}");
 }
 
-/// No router is needed to reach it: a TTL of 1 is enough, or a frame for all stations of the link.
+/// A TTL of 1, or a frame for all stations of the link, is enough to reach it without a router.
 #[test]
 fn host_on_top_of_a_guarded_port_is_reached_by_no_frame_of_its_own() {
     let test = "host_on_top_of_a_guarded_port_is_reached_by_no_frame_of_its_own";

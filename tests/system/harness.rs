@@ -19,11 +19,11 @@ pub const POLL: Forwarder = Forwarder::Wattline { mode: Mode::Poll, workers: 1 }
 pub const INTERRUPT: Forwarder = Forwarder::Wattline { mode: Mode::Interrupt, workers: 1 };
 /// See [`POLL`].
 pub const ADAPTIVE: Forwarder = Forwarder::Wattline { mode: Mode::Adaptive, workers: 1 };
-/// Wattline with its XDP programs forwarding what they can.
+/// Wattline with XDP programs that forward as much as they can.
 pub const XDP: Forwarder = Forwarder::Wattline { mode: Mode::XdpForward, workers: 1 };
 
-/// Makes of each function `fn name(forwarder: Forwarder)` one test for the kernel and one for
-/// every mode of Wattline. They send next to nothing.
+/// Makes one test for the kernel and one for every mode of Wattline from each function
+/// `fn name(forwarder: Forwarder)`. These tests send hardly any packets.
 macro_rules! quietly_with_every_forwarder {
     ($($function:ident),+ $(,)?) => {$(
         mod $function {
@@ -36,8 +36,8 @@ macro_rules! quietly_with_every_forwarder {
     )+};
 }
 
-/// The same for functions that load the machine and do not depend on how workers wait: with the kernel,
-/// with workers that poll and block in turns, and with XDP programs.
+/// The same for functions that load the machine and do not depend on the wait mode: with the
+/// kernel, with workers in adaptive mode, and with XDP programs.
 macro_rules! with_every_kind_of_forwarder {
     ($($function:ident),+ $(,)?) => {$(
         mod $function {
@@ -49,7 +49,7 @@ macro_rules! with_every_kind_of_forwarder {
     )+};
 }
 
-/// The same for functions that send next to nothing.
+/// The same for functions that send hardly any packets.
 macro_rules! quietly_with_every_kind_of_forwarder {
     ($($function:ident),+ $(,)?) => {$(
         mod $function {
@@ -82,7 +82,7 @@ pub fn binary() -> &'static Path {
 }
 
 /// Runs a test that needs root and loads the machine, one at a time: two processors cannot carry two loads
-/// without losing packets of both. Those of [`quiet`] run beside it. Says so where root is missing.
+/// without losing packets of both. Tests of [`quiet`] run beside it. Skips the test without root.
 pub fn privileged(test: &str, body: impl FnOnce()) {
     run(test, FlockOperation::LockExclusive, FlockOperation::LockShared, body);
 }
@@ -106,8 +106,8 @@ pub fn quiet_with(programs: &[&str], test: &str, body: impl FnOnce()) {
     }
 }
 
-/// Runs a test that needs root and takes all processors, with no other beside it: routers of other tests
-/// would not answer for seconds.
+/// Runs a test that needs root and all processors, with no other at the same time: routers of other
+/// tests would not answer for seconds.
 pub fn alone(test: &str, body: impl FnOnce()) {
     run(test, FlockOperation::LockExclusive, FlockOperation::LockExclusive, body);
 }
@@ -129,8 +129,8 @@ fn run(test: &str, load: FlockOperation, processors: FlockOperation, body: impl 
     body();
 }
 
-/// One of the places of [`quiet`] tests. There are more threads than places, so that tests that wait for the lock of the
-/// load keep none of these waiting.
+/// One of the places of [`quiet`] tests. There are more threads than places: tests that wait for
+/// the lock of the load do not block quiet ones.
 struct Place;
 
 static FREE_PLACES: Mutex<u32> = Mutex::new(2);
@@ -151,7 +151,7 @@ impl Drop for Place {
     }
 }
 
-/// True when a program is there; otherwise says that `test` is skipped.
+/// Returns true if a program is installed; otherwise reports that `test` is skipped.
 pub fn has(program: &str, test: &str) -> bool {
     let there = wattline_testbed::command::installed(program);
     if !there {
@@ -167,11 +167,31 @@ pub fn terminate(child: &Child, signal: Signal) {
 
 /// Returns the duration of a long load.
 pub fn load_time() -> Duration {
-    let seconds = std::env::var("WATTLINE_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(5))
+    Duration::from_secs(number_from_environment("WATTLINE_SECONDS", 5))
 }
 
-/// A topology with a forwarder at work in it.
+/// Returns the number in an environment variable, or `otherwise`.
+pub fn number_from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Pseudo-random numbers, the same for the same seed (xorshift64), which is not 0.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    pub fn pick<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// A topology with a running forwarder.
 pub struct Bench {
     // First: the router is stopped before its namespace goes.
     pub running: Running,
@@ -184,7 +204,7 @@ impl Bench {
         Self::start_in(Topology::build(options).unwrap(), forwarder, "")
     }
 
-    /// In a topology of one's own, with more in Wattline's configuration.
+    /// Starts it in the given topology, with `more` in Wattline's configuration.
     pub fn start_in(topology: Topology, forwarder: Forwarder, more: &str) -> Self {
         let running = forwarder
             .start_with(&topology, binary(), more)
@@ -192,12 +212,12 @@ impl Bench {
         Self { running, topology, forwarder }
     }
 
-    /// The Wattline at work.
+    /// The running Wattline.
     pub fn router(&self) -> &Wattline {
         self.running.wattline.as_ref().unwrap()
     }
 
-    /// Its log so far; empty where the kernel forwards.
+    /// Its log so far; empty if the kernel forwards.
     pub fn log(&self) -> String {
         self.running.wattline.as_ref().map(Wattline::log).unwrap_or_default()
     }
@@ -213,15 +233,15 @@ impl Bench {
         self.router().ask(words).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
-    /// Stops the router and starts it anew.
+    /// Restarts the router.
     pub fn restarted(self) -> Self {
         let Self { running, topology, forwarder } = self;
         running.stop().unwrap_or_else(|error| panic!("{error}"));
         Self::start_in(topology, forwarder, "")
     }
 
-    /// Stops the router. Where it is Wattline: every frame is accounted for, and it did not
-    /// leave the work to the kernel.
+    /// Stops the router. Checks, for Wattline, that every frame is accounted for and that it did
+    /// not leave the work to the kernel.
     pub fn finish(self) {
         let Some(totals) = self.running.stop().unwrap_or_else(|error| panic!("{error}")) else {
             return;
@@ -231,14 +251,14 @@ impl Bench {
             "received + generated = forwarded + punted + dropped: {totals:?}"
         );
         assert!(totals.forwarded > 0, "nothing went through Wattline: {totals:?}");
-        // What the router makes itself, workers send.
+        // Workers send packets that the router makes itself.
         let transit = totals.forwarded > totals.generated;
         let by_xdp = self.forwarder == XDP && transit;
         assert_eq!(totals.xdp_forwarded > 0, by_xdp, "by whom: {totals:?}");
     }
 }
 
-/// The captures of the shared data, or none with a word about it.
+/// Returns the captures of the shared data; an empty list, with a message, without them.
 pub fn captures(test: &str) -> Vec<PathBuf> {
     let folder = data().join("captures");
     let Ok(entries) = std::fs::read_dir(&folder) else {

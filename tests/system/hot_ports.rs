@@ -1,5 +1,5 @@
-//! Ports that `wattline reload` adds and removes while the others forward: nothing is lost between
-//! those, a port that is added forwards, and one that is removed leaves its interface as it was.
+//! Ports that `wattline reload` adds and removes while the others forward: the others lose nothing,
+//! an added port forwards, and a removed port leaves its interface as it was.
 
 use crate::harness::{ADAPTIVE, XDP, binary, has, privileged_with, quiet, quiet_with};
 use crate::ipsec::{KIND, keys, tunnel_end};
@@ -79,7 +79,7 @@ impl Row {
         Self::start_as(binary(), forwarder, keys, sections, |_| {})
     }
 
-    /// By a program of one's own, once the topology is prepared.
+    /// Starts the given program, once the topology is prepared.
     pub fn start_as(
         program: &Path,
         forwarder: Forwarder,
@@ -157,8 +157,8 @@ impl Row {
     #[track_caller]
     pub fn pings(&self) {
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-            // For the last answer ping waits no longer than its interval, whatever `-W` says: a worker may
-            // have to wait that long for its processor.
+            // Ping waits for the last answer no longer than its interval, whatever `-W` says; a
+            // worker may have to wait that long for its processor.
             let ping = ["-n", "-c", "20", "-i", "0.05", "-W", "5", &address];
             let output = self.far.run("ping", &ping, LIMIT);
             let output = output.unwrap_or_else(|error| panic!("{error}\n{}", self.router.log()));
@@ -170,7 +170,7 @@ impl Row {
     #[track_caller]
     pub fn pings_by_the_port(&self) {
         self.pings();
-        // What a worker without load has counted is told with its next batch.
+        // An idle worker reports its counts with its next batch.
         let side = || self.port("side").unwrap();
         let counted = || {
             let side = side();
@@ -254,7 +254,8 @@ pub fn load(rate_pps: f64) -> Load {
     Load { rate_pps, duration: Duration::from_secs(600), flows: 16 }
 }
 
-/// Every packet between the other ports has arrived, but those for which the receiver had no room.
+/// Checks that every packet between the other ports has arrived, except drops at the receiver's
+/// socket.
 #[track_caller]
 pub fn lost_nothing(probe: Probe) {
     let outcome = probe.stop().unwrap();
@@ -271,7 +272,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
     let (traces, descriptors) = (row.traces(), row.descriptors_at_rest());
     let probe = Probe::start(&row.topology, &load(5_000.0)).unwrap();
     let mut forwarded = 0;
-    // The second time shows what the first one left behind.
+    // The second time shows leftovers of the first.
     for _ in 0..2 {
         assert!(row.port("side").is_none());
         let report = row.apply(&row.with_side());
@@ -319,7 +320,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
     row.stop();
 }
 
-/// A port of the start goes, and the one that was added does its work; then it comes back.
+/// A port from the start is removed, and an added one takes its place; then it comes back.
 #[test]
 fn a_port_of_the_start_goes_and_comes_back() {
     privileged_with(&["ping"], "a_port_of_the_start_goes_and_comes_back", || {
@@ -365,7 +366,7 @@ fn ports_that_come_and_go_twenty_times_leak_nothing() {
             row.until_descriptors_are(&descriptors);
             let late = held_by(row.router.pid()).1;
             println!("{forwarder:?}: {early} kB after 10 rounds, {late} kB after 20");
-            // Less than a frame memory or a ring, of which each round would leave one.
+            // Less than a frame memory or a ring: a leak would leave one in each round.
             assert!(late < early + 2048, "{early} kB, then {late} kB");
             assert_eq!(row.traces(), traces);
             lost_nothing(probe);
@@ -374,12 +375,11 @@ fn ports_that_come_and_go_twenty_times_leak_nothing() {
     });
 }
 
-/// The kernel lets go of a queue some time after its last socket was closed, on a busy machine
-/// seconds after. A socket of another program stands for that here: nothing on this machine delays
-/// the kernel at will.
+/// The kernel releases a queue some time after its last socket was closed, on a busy machine
+/// seconds after. A socket of another program stands for the delay, which a test cannot cause.
 #[test]
-fn a_port_that_comes_back_waits_for_what_the_router_let_go_of() {
-    quiet("a_port_that_comes_back_waits_for_what_the_router_let_go_of", || {
+fn returning_port_waits_for_queues_of_closed_sockets() {
+    quiet("returning_port_waits_for_queues_of_closed_sockets", || {
         let row = Row::start(ADAPTIVE);
         row.apply(&row.with_side());
         row.apply(&row.plain);
@@ -394,7 +394,7 @@ fn a_port_that_comes_back_waits_for_what_the_router_let_go_of() {
         holder.join().unwrap();
         assert_eq!(row.port("side").unwrap()["state"], "up");
 
-        // What is held for good is refused.
+        // A queue that is never released is refused.
         row.apply(&row.plain);
         let held = row.topology.router.enter(hold_queue_of_side).unwrap();
         let error = row.reload(&row.with_side()).unwrap_err();
@@ -418,10 +418,10 @@ fn hold_queue_of_side() -> OpenedWorker {
         .unwrap()
 }
 
-/// A cable that is not there is no fault of the configuration, and `stats` tells it at once.
+/// A missing cable is not a configuration error, and `stats` reports it at once.
 #[test]
-fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
-    quiet("a_port_that_is_added_without_a_carrier_says_so_from_the_first", || {
+fn added_port_without_a_carrier_reports_it_at_once() {
+    quiet("added_port_without_a_carrier_reports_it_at_once", || {
         let row = Row::start(ADAPTIVE);
         row.far.run("ip", &["link", "set", "uplink", "down"], LIMIT).unwrap();
         let report = row.apply(&row.with_side());
@@ -434,11 +434,11 @@ fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
     });
 }
 
-/// The kernel would shape what goes out of the interface: as at the start, the port is left to it, and
-/// served when that is over.
+/// The kernel shapes the output of the interface: as at the start, the port is left to it, and
+/// served once the shaper is gone.
 #[test]
-fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
-    let test = "a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start";
+fn added_port_is_left_to_the_kernel_as_at_the_start() {
+    let test = "added_port_is_left_to_the_kernel_as_at_the_start";
     quiet_with(&["ping"], test, || {
         for forwarder in [ADAPTIVE, XDP] {
             let row = Row::start(forwarder);
@@ -468,7 +468,7 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
 }
 
 /// Packets that a tunnel protects do not leave unencrypted, whether a port is there, comes or goes: the
-/// kernel is kept from forwarding them, and the program of a port that is added leaves it none.
+/// kernel is kept from forwarding them, and the XDP program of an added port passes none to it.
 #[test]
 fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
     quiet_with(&["ping"], "a_port_that_is_added_beside_a_tunnel_is_guarded", || {
@@ -486,7 +486,7 @@ fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
             fields.find(|(name, _)| *name == "InEchos").unwrap().1.to_owned()
         };
         let before = in_clear();
-        // None comes back, as nobody decrypts them.
+        // No answer comes back, since no gateway decrypts them.
         let pings = || {
             for more in [&[][..], &["-R"], &["-T", "tsonly"]] {
                 let mut ping = row.far.command("ping");
@@ -514,7 +514,7 @@ fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
     });
 }
 
-/// Flows of a port that is added are recorded with its name and number; what stays is recorded on.
+/// Flows of an added port are recorded with its name and number; recording of other ports goes on.
 #[test]
 fn a_port_that_is_added_is_in_the_flow_records() {
     quiet_with(&["ping"], "a_port_that_is_added_is_in_the_flow_records", || {
@@ -550,7 +550,7 @@ fn a_port_that_is_added_is_in_the_flow_records() {
     });
 }
 
-/// All that is wrong is said, and nothing is done.
+/// All errors are reported, and nothing is applied.
 #[test]
 fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
     quiet_with(&["ping"], "a_reload_with_a_bad_port_leaves_all_as_it_was", || {
@@ -593,7 +593,7 @@ fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
         router.ip("link set odd mtu 3000\nlink set even mtu 3000").unwrap();
         refused(&(row.with_side() + &port("odd") + route), &["[[port]] odd", "3000", "mtu 1774"]);
 
-        // What stays cannot change, and that is no mistake.
+        // Changes of ports that stay are reported as needing a restart; they are no mistake.
         let report = row.apply(
             &(row.plain.replace("interface = \"left\"", "interface = \"left\"\nmtu = 1400")
                 + SIDE_PORT),

@@ -71,8 +71,8 @@ pub fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> St
     text + &tunnel_end(folder, kind, usize::from(!near), &NETWORKS)
 }
 
-/// One end of a tunnel between router and sink, the first of which is 0, for these pairs of networks, the
-/// first of each on the router's side. [`keys`] has to be called before.
+/// One end of a tunnel between the router (0) and the sink (1) for these pairs of networks, the
+/// router's first. [`keys`] has to be called before.
 pub fn tunnel_end(folder: &Path, kind: Kind, end: usize, networks: &[[&str; 2]]) -> String {
     let ends = match kind.ipv6 {
         true => [RIGHT.v6.to_string(), SINK.v6.to_string()],
@@ -116,7 +116,7 @@ fn tunnel(gateway: &Wattline) -> Value {
     gateway.stats().unwrap()["applications"]["ipsec"]["tunnels"][0].clone()
 }
 
-/// Sends ten pings. Returns whether all were answered, and ping's output.
+/// Sends ten pings. Returns true if all were answered, and ping's output.
 fn ping(topology: &Topology, address: &str, more: &[&str]) -> (bool, String) {
     let mut command = topology.source.command("ping");
     command.args(["-n", "-c", "10", "-i", "0.05", "-W", "5"]).args(more).arg(address);
@@ -150,11 +150,12 @@ fn join(kind: Kind) {
     let far = start(&topology.sink, false);
 
     for address in [BRANCH4, BRANCH6] {
-        // With neighbours known: more packets follow than are held for one that is not.
+        // With neighbours known: more packets follow than are held for an unresolved one.
         assert!(reaches(&topology, address));
         let (passed, text) = ping(&topology, address, &[]);
         assert!(passed, "{text}");
-        // Too long for the tunnel: told so where it must not be cut, cut where it may be.
+        // Too long for the tunnel: answered by an error if it must not be fragmented, else
+        // fragmented.
         let (passed, text) = ping(&topology, address, &["-M", "do", "-s", "1450"]);
         assert!(!passed && text.to_lowercase().contains("mtu"), "{text}");
     }
@@ -186,8 +187,8 @@ fn join(kind: Kind) {
         assert!(drawn.contains(node), "{drawn}");
     }
 
-    // Killed without a chance to tidy up: its successor goes on above all that was used, so
-    // that the other end accepts what it sends.
+    // Killed without a chance to clean up: its successor continues above all used sequence
+    // numbers, and the other end accepts its packets.
     let before = tunnel(&near)["outbound"]["sequence"].as_u64().unwrap();
     near.kill();
     drop(near);

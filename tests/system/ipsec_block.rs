@@ -1,4 +1,4 @@
-//! Nothing that a policy protects leaves in clear while no router runs: before its start, between
+//! No packet that a policy protects leaves in clear while no router runs: before its start, between
 //! two runs, when a start fails. The router keeps one configuration file for all its runs.
 
 use crate::harness::{binary, quiet, quiet_with};
@@ -161,7 +161,7 @@ impl Watch {
         self.stop.store(true, Ordering::Relaxed);
         self.sender.join().unwrap();
         std::thread::sleep(Duration::from_millis(300));
-        // What the sink sends itself is in its own capture too.
+        // The sink's capture also has its own packets.
         let own = |frame: &[u8]| frame[6..12] == SINK.mac;
         let clear = self.sniffer.finish().iter().filter(|it| !own(&it.frame)).count();
         (clear, self.esp.finish())
@@ -194,7 +194,7 @@ fn protected_packets_leave_in_clear_at_no_time() {
         assert_eq!(machine.policies(), policies, "blocked again, nothing is doubled");
         assert!(machine.wattline(&["block"]).1.contains(&*machine.config().to_string_lossy()));
         assert_eq!((machine.in_clear(OUT), machine.in_clear(BACK)), (0, 0), "before the start");
-        assert_eq!(machine.in_clear(ELSEWHERE), kinds, "what no policy protects is forwarded");
+        assert_eq!(machine.in_clear(ELSEWHERE), kinds, "unprotected packets are forwarded");
 
         let watch = Watch::start(&machine);
         machine.start();
@@ -227,13 +227,13 @@ fn protected_packets_leave_in_clear_at_no_time() {
         assert_eq!(machine.in_clear(ELSEWHERE), kinds, "the kernel forwards the rest");
 
         // The operator opens it, without a router and with one.
-        let (code, told) = machine.ask(&["stop", "--open"]);
-        assert_eq!((code, machine.policies()), (0, 0), "{told}");
+        let (code, message) = machine.ask(&["stop", "--open"]);
+        assert_eq!((code, machine.policies()), (0, 0), "{message}");
         assert_eq!(machine.in_clear(OUT), kinds);
         machine.start();
-        let (code, told) = machine.ask(&["stop", "--open"]);
+        let (code, message) = machine.ask(&["stop", "--open"]);
         machine.child.take().unwrap().wait().unwrap();
-        assert_eq!((code, machine.policies()), (0, 0), "{told}");
+        assert_eq!((code, machine.policies()), (0, 0), "{message}");
         assert_eq!(machine.in_clear(OUT), kinds);
         // A start that fails blocks by itself.
         machine.configure(&text.replacen("0.key", "none.key", 1));
@@ -272,7 +272,7 @@ fn numbers(received: &Received) -> (u32, u32, u64) {
 }
 
 /// Routers that use one key one after the other, under several SPIs, each ended or killed at some moment while it
-/// sends; then as many as `restored`, each of which finds an old state.
+/// sends; then `restored` routers that find an old state.
 fn ivs_on_the_wire_differ(intact: u64, restored: u64) {
     let mut machine = Machine::new();
     if !blocks(&machine) {
@@ -374,7 +374,7 @@ fn removed_protection_lifts_the_block() {
             }
             assert_eq!((machine.policies(), machine.in_clear(OUT)), (0, kinds));
         }
-        // Another configuration finds what one that does not exist any more has left.
+        // Another configuration finds the block of one that does not exist any more.
         machine.configure(&whole);
         assert!(blocks(&machine));
         std::fs::remove_file(machine.config()).unwrap();
@@ -386,7 +386,7 @@ fn removed_protection_lifts_the_block() {
     });
 }
 
-/// Configurations beside each other keep their own, and one with mistakes blocks what it can.
+/// Several configurations keep their own blocks, and one with mistakes blocks as much as it can.
 #[test]
 fn configurations_block_beside_each_other() {
     quiet("configurations_block_beside_each_other", || {
@@ -398,8 +398,8 @@ fn configurations_block_beside_each_other() {
         let text = machine.text().replace("10.77.0.0/24", "203.0.113.0/24");
         std::fs::write(&other, format!("{text}algorithm = \"none\"\nrubbish")).unwrap();
         let other = other.to_string_lossy().into_owned();
-        let (code, told) = machine.wattline(&["block", &other]);
-        assert_eq!(code, 78, "{told}");
+        let (code, message) = machine.wattline(&["block", &other]);
+        assert_eq!(code, 78, "{message}");
         let v4 = |way: Way| machine.in_clear(way);
         assert_eq!(v4(OUT), 0);
         let list = machine.wattline(&["block"]).1;
@@ -441,7 +441,7 @@ fn default_route_into_a_tunnel_leaves_the_machine_reachable() {
             if runs {
                 machine.start();
             }
-            // Neighbours have to be found anew.
+            // Neighbours have to be resolved again.
             machine.topology.router.ip("neigh flush all").unwrap();
             for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
                 assert!(machine.pings(&[&address]), "{source:?}: the peer {address}");

@@ -1,5 +1,5 @@
-//! Nothing that a policy protects crosses the gateway in clear, whatever its header looks like:
-//! neither from the network behind it to the far one nor, from outside, the other way.
+//! No packet that a policy protects crosses the gateway in clear, whatever its headers: neither
+//! from the network behind it to the far one nor, from outside, in the other direction.
 //!
 //! Each frame carries a mark that no encryption leaves readable. A machine on the other side of
 //! the gateway looks for it in all that arrives.
@@ -16,7 +16,7 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::raw::{RawSocket, Received, Sniffer};
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, Topology};
 
-/// For whatever has to happen.
+/// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(60);
 const MARK: &[u8] = b"must not be read outside";
 const BRANCH4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
@@ -25,7 +25,7 @@ const BRANCH6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0x77, 0, 0, 0, 9);
 const OTHER4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 const OTHER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
 
-/// From whom to whom: Ethernet stations, then addresses.
+/// Sender and receiver: Ethernet stations, then addresses.
 #[derive(Clone, Copy)]
 pub struct Way {
     pub stations: (Station, Station),
@@ -62,7 +62,7 @@ impl Way {
         [self.ethernet(0x0800), header, payload].concat()
     }
 
-    /// The same with these extension headers, the first of which is of kind `next`.
+    /// The same with these extension headers, beginning with the kind `next`.
     pub fn ipv6(&self, next: u8, extensions: &[u8], length: usize) -> Vec<u8> {
         let payload = [extensions, &marked(length)].concat();
         let mut header = vec![0x60, 0, 0, 0];
@@ -149,7 +149,7 @@ impl Gateway {
         gateway
     }
 
-    /// One whose kernel lets everything pass, so that the router alone keeps packets back.
+    /// A gateway whose kernel passes everything, so that only the router stops packets.
     fn alone() -> Self {
         let gateway = Self::new();
         for any in ["0.0.0.0/0", "::/0"] {
@@ -186,7 +186,7 @@ impl Gateway {
         self.wattline.as_ref().unwrap().stats().unwrap()
     }
 
-    /// Sends frames. Returns those that arrive at the other side: with a mark, or as ESP packets.
+    /// Sends frames. Returns the arrivals at the other side: with a mark, or as ESP packets.
     fn send(&self, way: Way, frames: &[Vec<u8>]) -> Vec<Received> {
         let (namespace, far, far_end) = self.sides(way);
         let wanted = |frame: &[u8]| holds_mark(frame) || is_esp(frame);
@@ -214,8 +214,8 @@ impl Gateway {
         }
     }
 
-    /// Waits until the router has done what it was sent, which its counters say, and the kernel
-    /// what it got of it: that takes no longer.
+    /// Waits until the router's counters include all sent packets; the kernel needs no longer for
+    /// its part of them.
     fn settle(&self) {
         let look = || {
             std::thread::sleep(Duration::from_millis(150));
@@ -235,7 +235,7 @@ impl Gateway {
         }
     }
 
-    /// Sends each by itself, so that a failure names it.
+    /// Sends each packet by itself, so that a failure names it.
     fn none_in_clear(&self, way: Way, frames: &[(&str, Vec<u8>)]) {
         let all: Vec<Vec<u8>> = frames.iter().map(|(_, frame)| frame.clone()).collect();
         if !self.send(way, &all).iter().any(|received| holds_mark(&received.frame)) {
@@ -264,7 +264,7 @@ fn protected_packets_leave_encrypted_whatever_their_options() {
         let mut gateway = Gateway::alone();
         gateway.none_in_clear(OUT, &OUT.forwarded());
         gateway.none_in_clear(OUT, &OUT.odd());
-        // None of what can be forwarded is lost for it.
+        // No packet that can be forwarded is lost.
         let frames = plain(OUT.forwarded());
         let received = gateway.send(OUT, &frames);
         assert!(received.iter().all(|received| is_esp(&received.frame)));
@@ -274,7 +274,7 @@ fn protected_packets_leave_encrypted_whatever_their_options() {
         let received = gateway.send(OUT, &long);
         assert!(received.iter().all(|received| is_esp(&received.frame)));
         assert_eq!(received.len(), 2);
-        // What no policy protects goes its way as before.
+        // Unprotected packets are forwarded as before.
         let frames = plain(ELSEWHERE.forwarded());
         let received = gateway.send(ELSEWHERE, &frames);
         assert!(received.iter().all(|received| holds_mark(&received.frame)));
@@ -296,7 +296,7 @@ fn tunnelled_traffic_does_not_arrive_in_clear() {
     });
 }
 
-/// MTUs that are raised while the gateway runs: its sockets take no more than before.
+/// MTUs are raised while the gateway runs, but its sockets take no longer packets.
 #[test]
 fn packets_that_no_socket_takes_do_not_pass_in_clear() {
     quiet("packets_that_no_socket_takes_do_not_pass_in_clear", || {
@@ -328,8 +328,8 @@ fn packets_that_no_socket_takes_do_not_pass_in_clear() {
     });
 }
 
-/// Whatever the kernel would do beside routing, a port with IPsec is blocked, never left: the kernel
-/// would forward in clear what came in in clear.
+/// A port with IPsec is blocked, never left, whatever the kernel would do besides routing: the
+/// kernel would forward packets that arrive in clear.
 #[test]
 fn port_that_would_be_left_is_blocked() {
     quiet("port_that_would_be_left_is_blocked", || {
@@ -342,7 +342,7 @@ fn port_that_would_be_left_is_blocked() {
         let no_tbf = format!("qdisc del dev {} root", RIGHT.interface);
         let rule = |change: &str| format!("rule {change} fwmark 7 lookup main pref 10");
         let (add, del) = (rule("add"), rule("del"));
-        // The kernel then sends what a policy would hold back.
+        // The kernel then sends packets that a policy would stop.
         for interface in [LEFT.interface, RIGHT.interface] {
             let setting = format!("net.ipv4.conf.{interface}.disable_xfrm=1");
             router.run("sysctl", &["-qw", &setting], LIMIT).unwrap();
@@ -399,7 +399,7 @@ fn flushed_policies_return_before_the_router_is_killed() {
 }
 
 /// Without `block_when_stopped` a router leaves its policies behind only if it is killed. Its
-/// successor takes them over, and takes them with it.
+/// successor takes them over, and removes them at its end.
 #[test]
 fn a_router_that_is_killed_leaves_the_kernel_blocking() {
     quiet("a_router_that_is_killed_leaves_the_kernel_blocking", || {
@@ -412,7 +412,7 @@ fn a_router_that_is_killed_leaves_the_kernel_blocking() {
         }
         let policies = gateway.policies().len();
         assert_eq!(count, policies);
-        // What the gateway itself sends the kernel holds back.
+        // The kernel stops the gateway's own packets.
         let ping = ["-n", "-c", "1", "-W", "1", "-I", "198.18.0.1", "10.77.0.9"];
         assert!(gateway.topology.router.run("ping", &ping, LIMIT).is_err());
         gateway.wattline.take().unwrap().kill();
@@ -436,8 +436,8 @@ fn a_router_that_is_killed_leaves_the_kernel_blocking() {
 
 /// The kernel forwards by an interface that is no port, but not packets that a policy protects.
 #[test]
-fn an_interface_that_is_no_port_is_no_way_round_the_tunnel() {
-    quiet("an_interface_that_is_no_port_is_no_way_round_the_tunnel", || {
+fn interface_that_is_no_port_does_not_bypass_the_tunnel() {
+    quiet("interface_that_is_no_port_does_not_bypass_the_tunnel", || {
         let gateway = Gateway::alone();
         let Topology { router, sink, .. } = &gateway.topology;
         router
@@ -451,7 +451,7 @@ fn an_interface_that_is_no_port_is_no_way_round_the_tunnel() {
         router.ip("route add 10.77.0.0/24 via 10.78.0.2").unwrap();
         router.ip("route add 203.0.113.0/24 via 10.78.0.2").unwrap();
         let aside = || Sniffer::start(sink, "aside", holds_mark).unwrap();
-        // By the new way goes what no policy protects: the router has seen the routes.
+        // Unprotected packets take the new path: the router has seen the routes.
         wattline_needs::until("something came by the other way", || {
             let sniffer = aside();
             gateway.send(ELSEWHERE, &[ELSEWHERE.ipv4(&[], 0, 60)]);

@@ -1,4 +1,4 @@
-//! The life of `wattline run`: killed, doubled, robbed of its port; and what it leaves behind.
+//! The life of `wattline run`: killed, started twice, without its port; and its traces afterwards.
 
 use crate::faults::reaches;
 use crate::harness::{ADAPTIVE, Bench, XDP, has, quiet, quiet_with};
@@ -23,7 +23,7 @@ fn killed_under_traffic_the_kernel_takes_over() {
     killed_under_traffic("killed_under_traffic_the_kernel_takes_over", ADAPTIVE);
 }
 
-/// The same where XDP programs forwarded.
+/// The same with XDP programs that forward.
 #[test]
 fn killed_under_traffic_of_xdp_the_kernel_takes_over() {
     killed_under_traffic("killed_under_traffic_of_xdp_the_kernel_takes_over", XDP);
@@ -98,8 +98,8 @@ fn stop_ends_when_the_router_has_ended() {
     });
 }
 
-/// The MTU grows while the router runs: packets that its sockets have no room for go by the
-/// kernel instead of being lost.
+/// The MTU grows while the router runs: the kernel forwards packets that are too long for its
+/// sockets, and none is lost.
 #[test]
 fn packets_too_long_for_the_sockets_go_by_the_kernel() {
     quiet_with(&["ping"], "packets_too_long_for_the_sockets_go_by_the_kernel", || {

@@ -1,4 +1,4 @@
-//! Looking at what a running router knows.
+//! Commands that show the state of a running router.
 
 use crate::harness::{ADAPTIVE, Bench, XDP, quiet};
 use serde_json::Value;
@@ -14,8 +14,8 @@ fn show(bench: &Bench, arguments: &str) -> Value {
 }
 
 #[test]
-fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
-    let test = "ports_routes_neighbours_and_the_way_to_an_address_are_shown";
+fn ports_routes_neighbours_and_the_route_to_an_address_are_shown() {
+    let test = "ports_routes_neighbours_and_the_route_to_an_address_are_shown";
     for forwarder in [ADAPTIVE, XDP] {
         quiet(test, || {
             let bench = Bench::start(Options::default(), forwarder);
@@ -41,7 +41,7 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
             assert_eq!(route["via"][0]["gateway"], sink.to_string(), "{routes}");
             assert_eq!((&route["via"][0]["port"], &route["metric"]), (&"right".into(), &7.into()));
             assert_eq!((&route["source"], &route["in_use"]), (&"kernel".into(), &true.into()));
-            // Those that hold an address, the default route among them.
+            // All routes that contain an address, with the default route.
             let holding = show(&bench, "routes 203.0.113.200");
             assert!(holding["routes"].to_string().contains("0.0.0.0/0"), "{holding}");
             assert_eq!(show(&bench, "routes --most 1")["routes"].as_array().unwrap().len(), 1);
@@ -55,7 +55,7 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
             for state in ["incomplete", "failed"] {
                 let neighbours = || show(&bench, &format!("neighbours {silent}"));
                 let reached = || {
-                    // It goes on being asked for where it is shown as incomplete.
+                    // While it is shown as incomplete, the kernel goes on asking for it.
                     if state == "incomplete" {
                         let _ = source.run("ping", &["-c", "1", "-W", "0.2", silent], LIMIT);
                     }
@@ -86,7 +86,7 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
                 assert_eq!(fib["because"], format!("{kind} address"), "{fib}");
                 assert_eq!(fib["prefix"], Value::Null, "{fib}");
             }
-            // All of a network that this machine is in.
+            // All neighbours of a connected network.
             let fib = show(&bench, "fib 198.19.0.255");
             assert_eq!(fib["next_hop"]["action"], "leave to the kernel", "{fib}");
 

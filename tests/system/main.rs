@@ -1,7 +1,7 @@
 //! The router as a whole: real programs and real captures through real namespaces, once
 //! through the kernel and once through `wattline run`, whose answers must be the same.
 //!
-//! All of it needs root; without it every test says that it is skipped.
+//! The tests need root; without root each one says that it is skipped.
 //! `WATTLINE_SECONDS` sets how long the long loads last (default 5; 2 in `make test`, 30 for a full run).
 
 #[macro_use]

@@ -1,5 +1,5 @@
-//! Several ways to one destination: flows spread over them by weight, each keeps to one, and those
-//! of a way that closes move to the other.
+//! Several paths to one destination: flows spread over them by weight, each flow keeps its path,
+//! and flows of a path that fails move to the other.
 //!
 //! ```text
 //!   source ── router ══ sink   (two links; the sink answers for all prefixes beyond)
@@ -36,7 +36,7 @@ pub const SECOND: Station = Station {
     v6: Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 2),
 };
 
-/// Prefixes, an address in each, and the weights of the way by the first link and by the second.
+/// Prefixes, an address in each, and the weights of the paths by the first link and by the second.
 const PREFIXES: [(&str, IpAddr, [u32; 2]); 4] = [
     ("203.0.113.0/25", IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)), [1, 1]),
     ("203.0.113.128/25", IpAddr::V4(Ipv4Addr::new(203, 0, 113, 129)), [3, 1]),
@@ -47,13 +47,13 @@ const PREFIXES: [(&str, IpAddr, [u32; 2]); 4] = [
 /// Source ports of the flows to each prefix.
 const FLOWS: Range<u16> = 20_000..20_200;
 const PORT: u16 = 4242;
-/// Frames go in bursts of so many, so far apart.
+/// Number of frames in a burst, and time between bursts.
 pub const BURST: usize = 8;
 pub const PAUSE: Duration = Duration::from_millis(2);
 
 quietly_with_every_kind_of_forwarder!(
     flows_spread_over_next_hops_by_weight_and_keep_to_one,
-    flows_move_when_a_next_hops_link_goes_down_and_no_others_notice,
+    only_flows_of_a_next_hop_whose_link_goes_down_move,
     icmp_errors_follow_the_flow_that_they_quote,
 );
 
@@ -80,8 +80,8 @@ fn flows_spread_over_next_hops_by_weight_and_keep_to_one(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// First the router's own end is set down, then the far one, so that the carrier is lost.
-fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Forwarder) {
+/// First the router's own end is set down, then the far one, which takes the carrier away.
+fn only_flows_of_a_next_hop_whose_link_goes_down_move(forwarder: Forwarder) {
     let bench = start(forwarder);
     let topology = &bench.topology;
     for (namespace, end) in [(&topology.router, OTHER), (&topology.sink, SECOND)] {
@@ -93,7 +93,8 @@ fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Fo
         let rounds = traffic.rounds.count();
         let flows = traffic.finish();
         if let Some(wattline) = &bench.running.wattline {
-            // Workers would divide the flows of the other link anew, and send some out of the one that is down.
+            // Workers would redistribute the flows of the other link, and send some out of the
+            // failed one.
             let log = wattline.log();
             assert!(!log.contains("one of several next hops"), "{log}");
         }
@@ -126,8 +127,8 @@ fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Fo
     bench.finish();
 }
 
-/// Servers behind several next hops have one address: an error about a packet of theirs has to reach
-/// the one that sent it.
+/// Servers behind several next hops share one address: an error about a packet has to reach the
+/// server that sent it.
 fn icmp_errors_follow_the_flow_that_they_quote(forwarder: Forwarder) {
     let bench = start(forwarder);
     let topology = &bench.topology;
@@ -169,7 +170,7 @@ fn icmp_errors_follow_the_flow_that_they_quote(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// Clients of a server behind both ways.
+/// Clients of a server behind both paths.
 const CLIENTS: u8 = 24;
 
 fn client4(client: u8) -> [u8; 4] {
@@ -212,7 +213,7 @@ fn flow_and_errors(client: u8) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns the client that a frame of [`flow_and_errors`] is about, with true for IPv6.
+/// Returns the client that a frame of [`flow_and_errors`] concerns, with true for IPv6.
 fn client_of(frame: &[u8]) -> Option<(bool, u8)> {
     // Its source, or the destination of the packet that an error quotes.
     let at = |places: [usize; 2], bytes: &[u8]| {
@@ -227,8 +228,8 @@ fn client_of(frame: &[u8]) -> Option<(bool, u8)> {
     }
 }
 
-/// A capture begins and ends while flows run: each keeps its next hop and loses nothing, XDP programs forward
-/// all packets, and the capture holds what source and sink saw.
+/// A capture begins and ends while flows run: each flow keeps its next hop and loses nothing, XDP
+/// programs forward all packets, and the capture has the frames that source and sink saw.
 #[test]
 fn capture_changes_no_next_hop() {
     let test = "capture_changes_no_next_hop";
@@ -280,8 +281,8 @@ fn capture_changes_no_next_hop() {
     });
 }
 
-/// Checks that a capture holds the frames of these rounds as the source sent them and as the sink heard
-/// them, once each, and no frames that were not there.
+/// Checks that a capture has the frames of these rounds as the source sent them and as the sink
+/// received them, once each, and no others.
 fn holds_what_was_sent(file: &std::path::Path, heard: [Sniffer; 2], rounds: Range<u32>) {
     let mut there = BTreeMap::<(u32, Vec<u8>), u32>::new();
     for (port, sniffer) in (1..).zip(heard) {
@@ -321,8 +322,8 @@ fn as_sent_by_source(frame: &[u8]) -> Vec<u8> {
     sent
 }
 
-/// XDP programs forward nothing while one of several next hops is behind a port that takes no
-/// frames of theirs: workers would divide that one's share among all.
+/// XDP programs forward nothing while one of several next hops is behind a port that does not take
+/// their frames: workers would redistribute its share among all.
 #[test]
 fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
     let test = "next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers";
@@ -351,7 +352,7 @@ fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
     });
 }
 
-/// A topology with both ways, which also takes frames from XDP programs, if they forward.
+/// A topology with both paths, which also takes frames from XDP programs, if they forward.
 fn start(forwarder: Forwarder) -> Bench {
     let topology = with_both_ways();
     if forwarder == XDP {
@@ -364,7 +365,7 @@ fn start(forwarder: Forwarder) -> Bench {
 /// Wattline's second port towards the sink.
 pub const PORT_OTHER: &str = "\n[[port]]\nname = \"other\"\ninterface = \"other\"\n";
 
-/// A topology with both ways, whose kernel hashes ports.
+/// A topology with both paths, whose kernel hashes ports.
 pub fn with_both_ways() -> Topology {
     let topology = Topology::build(Options::default()).unwrap();
     let (router, sink) = (&topology.router, &topology.sink);
@@ -421,7 +422,7 @@ type Flow = (IpAddr, u16);
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     sequence: u32,
-    /// By which link it came: 0 or 1.
+    /// Link by which it arrived: 0 or 1.
     way: usize,
 }
 
@@ -483,7 +484,7 @@ impl Rounds {
 /// A packet of every flow each round, heard on both links.
 struct Traffic {
     rounds: Rounds,
-    /// Takes what arrives, so that the sink does not answer that nobody listens.
+    /// Receives all datagrams, so that the sink does not send port-unreachable errors.
     _listener: UdpSocket,
 }
 
@@ -536,7 +537,7 @@ fn bound(own: IpAddr, port: u16) -> UdpSocket {
     }
 }
 
-/// The flow and the sequence number of a packet of ours.
+/// Returns the flow and the sequence number of a packet of this test.
 fn parse(frame: &[u8]) -> Option<(Flow, u32)> {
     let packet = etherparse::SlicedPacket::from_ethernet(frame).ok()?;
     let destination: IpAddr = match packet.net? {

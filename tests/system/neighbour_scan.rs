@@ -1,4 +1,4 @@
-//! A scan of connected prefixes (RFC 6583): other neighbours are resolved as soon as in the kernel,
+//! A scan of connected prefixes (RFC 6583): other neighbours are resolved as fast as by the kernel,
 //! which is measured in the same run.
 
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, privileged};
@@ -15,12 +15,12 @@ const PREFIXES4: [[u8; 2]; 3] = [[10, 8], [10, 9], [10, 7]];
 const PREFIXES6: [u16; 3] = [8, 9, 7];
 /// Neighbours that come up during a scan, all in the first prefix.
 const NEIGHBOURS: u16 = 5;
-/// Another one goes and comes back.
+/// A neighbour that goes and comes back.
 const RETURNING: u16 = NEIGHBOURS;
 /// Time after which a neighbour counts as never resolved.
 const NEVER: Duration = Duration::from_secs(4);
-/// Time from one question of the kernel to the next (`retrans_time_ms`): a neighbour that returns
-/// between two of them waits for the next one, whoever forwards.
+/// Time between two solicitations of the kernel (`retrans_time_ms`): a neighbour that returns
+/// between two of them waits for the next one with every forwarder.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay that a busy machine may cause.
 const NOISE: Duration = Duration::from_millis(300);
@@ -110,7 +110,7 @@ fn set_address(topology: &Topology, verb: &str, number: u16) {
     topology.sink.ip(&lines).unwrap();
 }
 
-/// Sends packets to silent addresses at a rate until told to stop; returns how many.
+/// Sends packets to silent addresses at a rate until told to stop; returns their number.
 fn scan(topology: &Topology, family: Family, rate: u32, stop: &AtomicBool) -> u32 {
     let socket = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
     let (begun, mut sent) = (Instant::now(), 0);
@@ -125,7 +125,7 @@ fn scan(topology: &Topology, family: Family, rate: u32, stop: &AtomicBool) -> u3
     sent
 }
 
-/// Time until a packet to a neighbour arrives, of which one is sent every 50 ms.
+/// Time until a packet to a neighbour arrives; one is sent every 50 ms.
 fn time_to_reach(topology: &Topology, to: IpAddr) -> Duration {
     let socket = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
     let bytes = frame(to, *b"late");
@@ -159,7 +159,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 struct Outcome {
     /// Time until a new neighbour is reached: median of several.
     new: Duration,
-    /// The same of one that was away and has come back.
+    /// The same for a neighbour that has come back.
     returned: Duration,
 }
 
@@ -180,7 +180,7 @@ fn measure(forwarder: Forwarder, family: Family, rate: u32) -> Outcome {
         let socket = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(1500) {
-            // It is asked for in vain.
+            // The kernel's solicitations get no answer.
             socket.send(&frame(returning, *b"away")).unwrap();
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -199,8 +199,8 @@ fn measure(forwarder: Forwarder, family: Family, rate: u32) -> Outcome {
     outcome
 }
 
-/// Stops the router. XDP programs need not have forwarded anything: packets that were held are
-/// the workers'.
+/// Stops the router. XDP programs need not have forwarded anything: workers forward the held
+/// packets.
 fn finish(bench: Bench) {
     let Bench { running, .. } = bench;
     let totals = running.stop().unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,5 @@
-//! Routers that forward by XDP programs where they can, which is the default: what they say of their ports
-//! and of their configuration, at the start and at a reload.
+//! Reports of routers about their ports and their configuration, at the start and at a reload. They
+//! forward by XDP programs where they can, which is the default.
 
 use crate::faults::{ping_once, reaches};
 use crate::harness::{binary, quiet, quiet_with, terminate};
@@ -62,7 +62,7 @@ impl Row {
         self.router.command(words).output().unwrap()
     }
 
-    /// The answer of a command; what is in force only after a restart makes it end with a code of its own.
+    /// The answer of a command; changes that need a restart make it end with a code of its own.
     #[track_caller]
     fn ask(&self, words: &[&str]) -> Value {
         let output = self.run(&[words, &["--json"]].concat());
@@ -90,7 +90,7 @@ fn busy_polling_is_asked_for_reported_and_forwards() {
         for port in [0, 1].map(|number| row.port(number)) {
             let mode = port["mode"].as_str().unwrap();
             assert!(mode.contains("busy polling"), "{port}");
-            // Nobody defers interrupts here.
+            // No program defers interrupts here.
             assert!(mode.contains("no effect") && mode.contains("gro_flush_timeout"), "{port}");
         }
         assert!(reaches(&row.topology, &SINK.v4.to_string()), "{}", row.router.log());
@@ -158,11 +158,10 @@ fn an_interrupted_demonstration_leaves_no_namespace_behind() {
     });
 }
 
-/// As `ip link` says it: a cable that is unplugged, and an interface that was set down, which are
-/// mended in different places.
+/// As `ip link` does: an unplugged cable and an interface that was set down need different repairs.
 #[test]
-fn a_port_that_cannot_send_says_whether_the_carrier_or_the_administrator_is_missing() {
-    let test = "a_port_that_cannot_send_says_whether_the_carrier_or_the_administrator_is_missing";
+fn lost_carrier_and_interface_set_down_are_distinguished() {
+    let test = "lost_carrier_and_interface_set_down_are_distinguished";
     quiet(test, || {
         let topology = topology();
         // At the start, too.
@@ -190,10 +189,10 @@ fn a_port_that_cannot_send_says_whether_the_carrier_or_the_administrator_is_miss
     });
 }
 
-/// Wrong tunnel ends are reported by `show sas` and `reload`, as long as they are wrong.
+/// `show sas` and `reload` report wrong tunnel ends as long as they are wrong.
 #[test]
-fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
-    let test = "a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one";
+fn tunnel_end_that_is_no_local_address_is_reported_until_it_is_one() {
+    let test = "tunnel_end_that_is_no_local_address_is_reported_until_it_is_one";
     quiet(test, || {
         let state = tempfile::tempdir().unwrap();
         let key = "00112233445566778899aabbccddeeff01020304";
@@ -209,7 +208,7 @@ fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
             let sas = row.ask(&["show", "sas"]);
             sas["tunnels"][0]["warning"].as_str().unwrap_or_default().to_owned()
         };
-        until("it is told", || warning().contains("10.1.0.77 is no address of this machine"));
+        until("a warning", || warning().contains("10.1.0.77 is no address of this machine"));
         let report = || row.ask(&["reload"])["not_as_configured"].to_string();
         assert!(report().contains("branch: local = 10.1.0.77"), "{}", report());
         row.topology.router.ip("addr add 10.1.0.77/24 dev left").unwrap();
@@ -217,7 +216,7 @@ fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
         assert_eq!(report(), "[]");
         row.topology.router.ip("addr del 10.1.0.77/24 dev left").unwrap();
         until("it is none again", || !warning().is_empty());
-        // Workers forward everything for the tunnels, which ports say.
+        // Workers forward everything for the tunnels, and ports say so.
         let ports = row.ask(&["show", "ports"]);
         for port in ports["ports"].as_array().unwrap() {
             assert_eq!(port["by_workers_because"], "[ipsec]", "{port}");
@@ -231,13 +230,13 @@ fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
 fn inactive_feature_says_how_to_turn_it_on() {
     quiet("inactive_feature_says_how_to_turn_it_on", || {
         let row = Row::start(1, "");
-        for (topic, told) in [
+        for (topic, expected) in [
             ("flows", "flow records are off: a section [flow_records] with `collectors`"),
             ("sas", "IPsec is off: a section [ipsec] with kernel = true"),
             ("acl", "there are no access lists: a section [[acl]]"),
         ] {
             let error = row.router.ask(&["show", topic]).unwrap_err().to_string();
-            assert!(error.contains(told), "{topic}: {error}");
+            assert!(error.contains(expected), "{topic}: {error}");
         }
     });
 }
@@ -264,7 +263,7 @@ fn a_port_whose_driver_refuses_the_program_says_why() {
     });
 }
 
-/// All that is wrong with the list at once, and which CPUs there are.
+/// All errors in the list are reported at once, with the CPUs that exist.
 #[test]
 fn cpus_that_are_not_there_are_refused_by_name() {
     quiet("cpus_that_are_not_there_are_refused_by_name", || {
@@ -277,9 +276,9 @@ fn cpus_that_are_not_there_are_refused_by_name() {
         };
         let refused = |cpus: &str| with(cpus).unwrap_err().to_string();
         let error = refused("[1021, 1022]");
-        for told in ["78", "[router] cpus", "CPU 1021 and CPU 1022 ", "this machine has online: 0"]
+        for part in ["78", "[router] cpus", "CPU 1021 and CPU 1022 ", "this machine has online: 0"]
         {
-            assert!(error.contains(told), "{told}: {error}");
+            assert!(error.contains(part), "{part}: {error}");
         }
         let error = refused("[0]");
         assert!(

@@ -1,5 +1,5 @@
-//! A flow has one next hop, whoever forwards: with `fib_multipath_hash_seed` set, flows keep theirs when the
-//! router starts and stops, and when XDP programs hand over to workers.
+//! A flow has one next hop with every forwarder: with `fib_multipath_hash_seed` set, flows keep
+//! theirs when the router starts and stops, and when XDP programs hand over to workers.
 
 use crate::harness::{ADAPTIVE, XDP, binary, quiet};
 use crate::multipath::{BURST, PAUSE, PORT_OTHER, Rounds, SECOND, with_both_ways};
@@ -15,7 +15,7 @@ use wattline_testbed::topology::{LEFT, SINK, SOURCE, Topology};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Flows to each prefix.
 const FLOWS: u16 = 100;
-/// Prefixes behind both ways, with the weights of these. The sink drops what comes.
+/// Prefixes behind both paths, with their weights. The sink drops all packets.
 const PREFIXES: [(&str, [u32; 2]); 4] = [
     ("100.64.0.0/16", [1, 1]),
     ("100.65.0.0/16", [5, 2]),
@@ -100,13 +100,13 @@ fn keep_their_next_hop(policy: &str) {
         println!("policy {policy}, {prefix:?}: {by_second} by the second link, {moved} moved");
         assert_eq!(moved, 0, "{prefix:?}");
         assert!((5..flows.len() - 5).contains(&by_second), "{prefix:?}: {by_second}");
-        // A start costs what arrives while ports open.
+        // A start loses the packets that arrive while ports open.
         let seen: usize = flows.iter().map(Vec::len).sum();
         assert!(seen > flows.len() * rounds as usize * 3 / 4, "{prefix:?}: {seen} of {rounds}");
     }
 }
 
-/// Frames of all flows, in the order of [`PREFIXES`]: of UDP, TCP and ESP.
+/// Frames of all flows, in the order of [`PREFIXES`]: UDP, TCP and ESP.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for prefix in 0..PREFIXES.len() as u8 {
@@ -149,7 +149,7 @@ fn frame(ipv6: bool, weighted: u8, number: u16) -> Vec<u8> {
     frame
 }
 
-/// Bytes that a router leaves as they are: from the addresses on.
+/// Bytes that a router does not change: from the addresses on.
 fn unchanged(frame: &[u8]) -> Option<&[u8]> {
     frame.get(if frame.get(12) == Some(&8) { 26 } else { 22 }..)
 }

@@ -19,11 +19,11 @@ quietly_with_every_forwarder!(
 with_every_kind_of_forwarder!(path_mtu_is_discovered);
 
 quietly_with_every_kind_of_forwarder!(
-    the_mtu_of_a_route_is_told,
+    mtu_of_a_route_is_reported,
     large_packets_are_fragmented_where_that_is_allowed,
 );
 
-/// Neighbours are resolved on the way: the first packets have to be held meanwhile.
+/// Neighbours are resolved by the first packets, which have to be held meanwhile.
 fn ping_reaches_the_sink_and_the_router(forwarder: Forwarder) {
     if !has("ping", "ping_reaches_the_sink_and_the_router") {
         return;
@@ -62,15 +62,15 @@ fn traceroute_shows_the_router(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// The way to the sink is narrower than the one to the router: a ping that must not be
-/// fragmented is told so, and TCP gets through all the same.
+/// The path to the sink has a smaller MTU than the link to the router: a ping that must not be
+/// fragmented gets an error, and TCP gets through.
 fn path_mtu_is_discovered(forwarder: Forwarder) {
     if !has("ping", "path_mtu_is_discovered") || !has("iperf3", "path_mtu_is_discovered") {
         return;
     }
     let bench = Bench::start(Options { sink_mtu: 1400, ..Options::default() }, forwarder);
     let source = &bench.topology.source;
-    // Each ping waits for what does not come: both families at once.
+    // Pings wait for missing answers: both families at once.
     at_once([(SINK.v4.to_string(), 28), (SINK.v6.to_string(), 48)], |(address, headers)| {
         let ping = |packet: u32| {
             let size = (packet - headers).to_string();
@@ -95,7 +95,7 @@ fn path_mtu_is_discovered(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// Does the same for each at the same time; a panic of one is the test's.
+/// Runs a function for each item at the same time; a panic of one fails the test.
 fn at_once<T: Send>(each: impl IntoIterator<Item = T>, work: impl Fn(T) + Sync) {
     let work = &work;
     std::thread::scope(|scope| {
@@ -105,9 +105,9 @@ fn at_once<T: Send>(each: impl IntoIterator<Item = T>, work: impl Fn(T) + Sync) 
     });
 }
 
-/// A route may be narrower than its link.
-fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
-    if !has("ping", "the_mtu_of_a_route_is_told") {
+/// A route may have a smaller MTU than its link.
+fn mtu_of_a_route_is_reported(forwarder: Forwarder) {
+    if !has("ping", "mtu_of_a_route_is_reported") {
         return;
     }
     let bench = Bench::start(Options::default(), forwarder);
@@ -118,7 +118,7 @@ fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
     ];
     at_once(families, |(prefix, gateway, far, headers)| {
         router.ip(&format!("route add {prefix} via {gateway} mtu 1300")).unwrap();
-        let told = || {
+        let reported = || {
             let size = (1400 - headers).to_string();
             let mut command = source.command("ping");
             command.args(["-n", "-M", "do", "-c", "1", "-W", "1", "-s", &size, far]);
@@ -126,7 +126,7 @@ fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
             source.run("ip", &["route", "get", far], LIMIT).unwrap().contains("mtu 1300")
         };
         // The route takes a moment to arrive, and the answer waits for a neighbour.
-        assert!((0..20).any(|_| told()), "{far}: nothing told the MTU of the route");
+        assert!((0..20).any(|_| reported()), "{far}: no error with the MTU of the route");
         router.ip(&format!("route del {prefix}")).unwrap();
     });
     if forwarder == XDP {
@@ -183,7 +183,7 @@ fn routes_that_lead_nowhere_are_answered_each_in_its_way(forwarder: Forwarder) {
         let said = ping(address, "3");
         assert!(said.contains("100% packet loss") && !said.contains("From"), "{said}");
     });
-    // Beside them all is as it was.
+    // Other destinations are not affected.
     assert!(ping(&SINK.v4.to_string(), "3").contains(" 0% packet loss"));
     bench.finish();
 }

@@ -1,4 +1,4 @@
-//! Flows as sent, and as nfcapd heard of them from a router.
+//! Flows as sent, and as a router exports them to nfcapd.
 
 use crate::harness::terminate;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -73,7 +73,7 @@ impl Collector {
         collector
     }
 
-    /// The flows that it was told of, once it has taken all.
+    /// Waits for the last records, and returns the exported flows.
     pub fn stop(mut self) -> Flows {
         std::thread::sleep(Duration::from_millis(500));
         terminate(&self.child, Signal::TERM);

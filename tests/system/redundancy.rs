@@ -21,8 +21,8 @@ pub const HOST6: &str = "2001:2:0:8::2";
 /// Towards the host, in the second router.
 const BEHIND: &str = "behind";
 
-/// Source, encoder, decoder, host: two routers in a row, of which the first may encode and the
-/// second decode.
+/// Source, encoder, decoder, host: two routers in a row; the first may encode and the second
+/// decode.
 pub struct Chain {
     pub encoder: Wattline,
     pub decoder: Wattline,
@@ -59,7 +59,7 @@ impl Chain {
         Self::start_with("", "")
     }
 
-    /// With more in the configuration of the encoder's router and in that of the decoder's.
+    /// Builds it with additions to the configurations of both routers.
     pub fn start_with(near: &str, far: &str) -> Self {
         let [encode, decode] = elimination();
         let options = Options { queues: 2, ..Options::default() };
@@ -109,14 +109,14 @@ impl Chain {
         stats["applications"]["redundancy_decode"][0][name].as_u64().unwrap()
     }
 
-    /// Waits until the encoder has begun anew more than so many times.
+    /// Waits until the encoder has restarted more than this many times.
     pub fn wait_for_reports(&self, resets: u64) {
         wattline_needs::until("the encoder never heard of its decoder", || {
             self.encoder("resets").as_u64().unwrap() > resets
         });
     }
 
-    /// Waits until the decoder has confirmed what it received: the encoder refers to nothing else.
+    /// Waits until the decoder has confirmed received packets: the encoder refers to no others.
     pub fn wait_for_confirmations(&self) {
         let (deadline, mut before) = (Instant::now() + LIMIT, Value::Null);
         loop {
@@ -204,14 +204,14 @@ fn files_arrive_whole_and_the_second_time_for_less() {
         }
         assert_eq!(chain.encoder("authenticated"), Value::Bool(true));
 
-        // A decoder that forgot everything: the encoder learns of it and begins anew.
+        // After a restart the decoder's cache is empty: the encoder notices and starts again.
         let resets = chain.encoder("resets").as_u64().unwrap();
         let restarted = start_decoder_again(chain, resets);
         chain = restarted;
         chain.transfer(HOST4, &file);
         chain.transfer(HOST4, &file);
 
-        // None at all: encoded packets are lost until the encoder has noticed.
+        // Without a decoder encoded packets are lost until the encoder notices.
         chain.decoder.kill();
         wattline_needs::until("the encoder goes on for a decoder that is dead", || {
             chain.encoder("decoder_alive") != Value::Bool(true)

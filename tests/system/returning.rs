@@ -1,5 +1,5 @@
-//! Interfaces that go and come again under traffic: deleted and made again under their name, in
-//! another namespace for a while, renamed, occupied by another program.
+//! Interfaces that disappear and return under traffic: deleted and made again under their name,
+//! moved to another namespace for a while, renamed, occupied by another program.
 
 use crate::faults::reaches;
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged, quiet, quiet_with};
@@ -16,9 +16,9 @@ use wattline_testbed::topology::{Options, RIGHT, SINK, Topology, connect};
 use wattline_xdp::PassAll;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// From the moment at which the interface is up again and the routes stand, until the port is
-/// served. It takes some hundredths of a second; an occupied interface is tried once a second, and a
-/// machine that is busy with other tests takes long to write a default route into its tables.
+/// Time limit until the port is served, from the moment at which the interface is up and the routes
+/// exist. It takes some hundredths of a second; an occupied interface is tried once a second, and a
+/// machine that is busy with other tests needs long to write a default route into its tables.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 quietly_with_every_kind_of_forwarder!(
@@ -62,7 +62,7 @@ fn right(bench: &Bench) -> Option<Value> {
     bench.running.wattline.as_ref().map(|_| bench.stats()["ports"][1].clone())
 }
 
-/// Waits until the port `right` is in a state; what is said of it then.
+/// Waits until the port `right` is in a state; returns the reason.
 pub fn until_right_is(bench: &Bench, state: &str) -> Value {
     let port = || right(bench).unwrap_or_default();
     let reached = || Some(port()).filter(|port| port.is_null() || port["state"] == state);
@@ -70,8 +70,8 @@ pub fn until_right_is(bench: &Bench, state: &str) -> Value {
     wattline_needs::until_or(reached, reason)
 }
 
-/// Twenty pings get there and back, by Wattline where there is one: not by the kernel, which
-/// would forward behind the back of a port that is not served.
+/// Checks that twenty pings are answered, and that Wattline, if it runs, forwarded them: the kernel
+/// would forward for a port that is not served.
 pub fn all_pass_by_the_port(bench: &Bench, address: &str) {
     let count = |port: &Option<Value>, key| port.as_ref().map_or(0, |it| it[key].as_u64().unwrap());
     let before = right(bench);
@@ -80,8 +80,8 @@ pub fn all_pass_by_the_port(bench: &Bench, address: &str) {
     let output =
         output.unwrap_or_else(|error| panic!("{error}\n{:?}\n{}", right(bench), bench.log()));
     assert!(output.contains(" 0% packet loss"), "{output}");
-    // What a worker without load has counted is told with its next batch. The kernel takes the first packet
-    // to a neighbour that it has to find.
+    // An idle worker reports its counts with its next batch. The kernel forwards the first packet
+    // to a neighbour that it has to resolve.
     for key in ["transmitted_packets", "received_packets"] {
         let is_counted = || count(&right(bench), key) >= count(&before, key) + 18;
         wattline_needs::until_or(
@@ -112,7 +112,7 @@ fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
     assert!(reaches(topology, &SINK.v4.to_string()));
     let pings = pings(topology);
     let mut ends = Vec::new();
-    // More than once: what the first time leaves behind shows the second time.
+    // More than once, to detect leftovers of the first time.
     for round in 1..=3 {
         topology.router.ip("link del right").unwrap();
         let gone = until_right_is(&bench, "absent");
@@ -120,16 +120,16 @@ fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
             let reason = gone["reason"].as_str().unwrap_or_default();
             assert!(reason.contains("right"), "{gone}");
             assert_eq!(gone["mode"], "not attached");
-            let told = bench.log().matches("port right: its interface right is gone").count();
-            assert_eq!(told, round, "told once each time: {}", bench.log());
+            let reported = bench.log().matches("port right: its interface right is gone").count();
+            assert_eq!(reported, round, "reported once each time: {}", bench.log());
         }
         make_again(topology);
         let since = Instant::now();
         ends.push(take_xdp_frames(topology, forwarder));
         both_pass_by_the_port(&bench, since);
         if forwarder != KERNEL {
-            let told = bench.log().matches("port right: attached again").count();
-            assert_eq!(told, round, "{}", bench.log());
+            let reported = bench.log().matches("port right: attached again").count();
+            assert_eq!(reported, round, "{}", bench.log());
         }
     }
     drop(pings);
@@ -208,8 +208,8 @@ fn kernel_forwards_until_the_interface_can_be_attached() {
                 assert!(reaches(topology, &address), "by the kernel: {address}");
             }
             std::thread::sleep(Duration::from_secs(3));
-            let told = bench.log().matches("port right: cannot be attached").count();
-            assert_eq!(told, 1, "told once: {}", bench.log());
+            let reported = bench.log().matches("port right: cannot be attached").count();
+            assert_eq!(reported, 1, "reported once: {}", bench.log());
             let report = bench.ask(&["reload"]);
             assert!(report.contains("right"), "says what is not in force: {report}");
 
@@ -227,7 +227,7 @@ fn a_renamed_interface_stays_the_port() {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let topology = &bench.topology;
         assert!(reaches(topology, &SINK.v4.to_string()));
-        // Kernels before 6.2 rename only what is down.
+        // Kernels before 6.2 rename only interfaces that are down.
         topology.router.sysctl(&[("ipv6/conf/right/keep_addr_on_down", "1")]).unwrap();
         let ip = "link set right down\nlink set right name elsewhere\nlink set elsewhere up\n\
                   link add right type veth peer name other\nlink set right up\nlink set other up";
@@ -246,7 +246,7 @@ fn a_renamed_interface_stays_the_port() {
     });
 }
 
-/// Ports are left to the kernel and taken back, five times, under traffic: none of it is lost. They are
+/// Ports are left to the kernel and taken back, five times, under traffic without a loss. They are
 /// left one after another, so the order counts.
 #[test]
 fn ports_that_are_left_and_taken_back_lose_nothing() {
@@ -269,7 +269,7 @@ fn ports_that_are_left_and_taken_back_lose_nothing() {
             let load = Load { rate_pps: 20_000.0, duration: LIMIT, flows: 16 };
             let probe = Probe::start(&topology, &load).unwrap();
             for (change, state) in [("add", "left"), ("del", "up")].repeat(5) {
-                // Of which packets it is cannot be told; for all of them it changes nothing.
+                // A rule with `not` concerns unknown packets; it changes nothing for them.
                 let rule = format!("rule {change} not from 192.0.2.0/24 lookup main pref 10");
                 topology.router.ip(&rule).unwrap();
                 wattline_needs::until_or(

@@ -1,4 +1,4 @@
-//! `clamp_mss`: TCP gets through a path that swallows long packets, by workers and by XDP programs.
+//! `clamp_mss`: TCP gets through a path that drops long packets, by workers and by XDP programs.
 
 use crate::harness::{ADAPTIVE, XDP, binary, quiet};
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ fn narrow() -> Topology {
     topology
 }
 
-/// Number of connections, one after the other, by which all bytes arrive within a time.
+/// Returns the number of connections, one after the other, that complete within a time.
 fn complete(topology: &Topology, address: SocketAddr, connections: usize, time: Duration) -> usize {
     let listener = topology.sink.enter(|| TcpListener::bind(address)).unwrap().unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,11 +1,13 @@
-//! Interfaces that change at random for a while under TCP: after each change everything gets through
-//! again; at the end every frame is accounted for, no memory and no descriptor has been lost, and the
-//! kernel is as it was.
+//! Interfaces that change at random under TCP: after each change everything gets through again. At
+//! the end every frame is accounted for, no memory and no descriptor has leaked, and the kernel is
+//! as it was.
 //!
 //! `WATTLINE_SOAK_SECONDS` sets how long (default 6; 600 for a full run), `WATTLINE_SOAK_SEED` which
 //! changes.
 
-use crate::harness::{ADAPTIVE, Bench, XDP, has, privileged, quiet_with};
+use crate::harness::{
+    ADAPTIVE, Bench, Dice, XDP, has, number_from_environment, privileged, quiet_with,
+};
 use crate::returning::{
     both_pass_by_the_port, make_again, routes_again, take_xdp_frames, until_right_is,
 };
@@ -18,10 +20,6 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn from_environment(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
 
 /// TCP from source to sink, again and again: connections do not outlive every change.
 struct Tcp {
@@ -38,18 +36,6 @@ impl Tcp {
         client.args(["-c", &format!("while :; do {once}; sleep 0.1; done")]);
         client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self { _server: server, _client: KillOnDrop(command::spawn(&mut client).unwrap()) }
-    }
-}
-
-/// Numbers that look like chance, the same for the same seed (xorshift64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
     }
 }
 
@@ -96,7 +82,7 @@ pub fn held_by(pid: u32) -> (usize, u64) {
     (descriptors, line.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// One change, and what undoes it; everything gets through when this returns.
+/// Makes one change and undoes it; everything gets through when this returns.
 fn change(
     bench: &Bench,
     forwarder: wattline_testbed::forwarder::Forwarder,
@@ -156,7 +142,7 @@ fn change(
                 ip(sink, &format!("link set uplink mtu {mtu}"));
             };
             all(9000);
-            // Both ends remember for minutes what a narrower link let through.
+            // Both ends remember the MTU of a narrower link for minutes.
             for end in [source, sink] {
                 ip(end, "route flush cache");
             }
@@ -180,7 +166,7 @@ fn change(
             "neighbours are forgotten"
         }
     };
-    // What does not outlive an interface that is down.
+    // Addresses and routes that do not outlive an interface that is down.
     ip(router, &address);
     routes_again(&bench.topology);
     what
@@ -232,13 +218,13 @@ fn soak(forwarder: wattline_testbed::forwarder::Forwarder, time: Duration, seed:
 }
 
 #[test]
-fn changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain() {
-    let test = "changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain";
+fn random_changes_under_tcp_lose_only_explained_packets() {
+    let test = "random_changes_under_tcp_lose_only_explained_packets";
     if !has("ping", test) || !has("iperf3", test) {
         return;
     }
-    let time = Duration::from_secs(from_environment("WATTLINE_SOAK_SECONDS", 6)) / 2;
-    let seed = from_environment("WATTLINE_SOAK_SEED", 0x5eed);
+    let time = Duration::from_secs(number_from_environment("WATTLINE_SOAK_SECONDS", 6)) / 2;
+    let seed = number_from_environment("WATTLINE_SOAK_SEED", 0x5eed);
     for forwarder in [ADAPTIVE, XDP] {
         privileged(test, || soak(forwarder, time, seed));
     }
@@ -248,7 +234,7 @@ fn changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain() {
 #[test]
 fn interfaces_that_are_attached_again_and_again_leak_nothing() {
     quiet_with(&["ping"], "interfaces_that_are_attached_again_and_again_leak_nothing", || {
-        let cycles = from_environment("WATTLINE_SOAK_CYCLES", 8);
+        let cycles = number_from_environment("WATTLINE_SOAK_CYCLES", 8);
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let pid = bench.router().pid();
         assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));

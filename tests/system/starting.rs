@@ -98,8 +98,8 @@ fn start_without_right(topology: Topology, forwarder: Forwarder, state: &str, wh
     let report = bench.ask(&["reload"]);
     assert!(report.contains("right"), "says what is not in force: {report}");
     let is_reason = |line: &&str| line.contains("WARN") && line.contains("port right:");
-    let told = bench.log().lines().filter(is_reason).count();
-    assert_eq!(told, 1, "{}", bench.log());
+    let reported = bench.log().lines().filter(is_reason).count();
+    assert_eq!(reported, 1, "{}", bench.log());
     bench
 }
 
@@ -245,7 +245,7 @@ fn port_with_too_few_queues_is_attached_once_it_has_enough() {
     });
 }
 
-/// Sections that name an absent port hold as soon as it is there.
+/// Sections that name an absent port take effect once it is there.
 #[test]
 fn sections_of_an_absent_port_hold_when_it_comes() {
     crate::harness::quiet_with(&["ping"], "sections_of_an_absent_port_hold_when_it_comes", || {
@@ -312,7 +312,7 @@ fn second_router_takes_over_when_the_first_ends() {
     });
 }
 
-/// The router is ready although a port is missing, and says which.
+/// The router is ready although a port is missing, and names it.
 #[test]
 fn service_manager_learns_of_missing_ports() {
     let test = "service_manager_learns_of_missing_ports";
@@ -343,7 +343,7 @@ fn service_manager_learns_of_missing_ports() {
     });
 }
 
-/// Without /dev/net/tun, ports leave to the kernel what is routed over other interfaces.
+/// Without /dev/net/tun, ports leave packets that are routed over other interfaces to the kernel.
 #[test]
 fn without_a_tun_device_no_packet_is_lost() {
     crate::harness::quiet_with(&["ping"], "without_a_tun_device_no_packet_is_lost", || {

@@ -53,7 +53,7 @@ fn flows_move_between_queues_and_workers_come_and_go_under_tcp() {
             std::thread::sleep(SETTLE);
             let received = received_meanwhile(topology);
             let (chosen, other) = (received[usize::from(queue)], received[1 - usize::from(queue)]);
-            // A stray ARP, or what was on its way, is no flow.
+            // Stray ARP packets and packets under way are no flows.
             assert!(chosen > 10 * other && chosen > 0, "to queue {queue}: {received:?}");
         }
         let both = balance(&only(0), &[0, 1]);

@@ -13,7 +13,7 @@ use wattline_testbed::topology::{Options, RIGHT, SINK, SOURCE, Topology};
 const LIMIT: Duration = Duration::from_secs(60);
 
 quietly_with_every_kind_of_forwarder!(
-    rules_that_come_and_go_are_heeded,
+    rules_that_come_and_go_are_honoured,
     filter_of_the_page_takes_its_own_packets_alone,
     set_of_prefixes_behind_a_policy_to_drop_is_followed,
     features_that_appear_are_noticed_and_decide,
@@ -21,7 +21,6 @@ quietly_with_every_kind_of_forwarder!(
     forwarding_that_is_switched_off_stops_and_is_reported
 );
 
-/// Whether one ping gets there and back.
 fn passes(topology: &Topology) -> bool {
     ping_once(topology, &SINK.v4.to_string())
 }
@@ -48,8 +47,8 @@ fn are(bench: &Bench, state: &str) -> bool {
     stats(bench).is_none_or(|stats| (0..2).all(|port| stats["ports"][port]["state"] == state))
 }
 
-fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
-    let test = "rules_that_come_and_go_are_heeded";
+fn rules_that_come_and_go_are_honoured(forwarder: Forwarder) {
+    let test = "rules_that_come_and_go_are_honoured";
     if !has("ping", test) {
         return;
     }
@@ -57,7 +56,7 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
     let topology = &bench.topology;
     until(&bench, "a ping", || passes(topology));
     let mut bans = vec![(
-        // All but some: of which prefixes cannot be told.
+        // A rule with `not` concerns unknown prefixes.
         "ip rule add not from 10.99.0.0/16 prohibit pref 10".to_owned(),
         "ip rule del pref 10".to_owned(),
         "policy routing",
@@ -73,7 +72,7 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
         let chain = "add chain ip t c { type filter hook forward priority 0 ; }";
         assert!(in_router(topology, "nft", chain));
         assert!(are(&bench, "up"), "a chain without rules does nothing");
-        // Of which packets it is cannot be told.
+        // The packets that it concerns are unknown.
         let rule = "nft add rule ip t c ip saddr != 10.99.0.0/16 drop".to_owned();
         bans.push((rule, "nft delete table ip t".to_owned(), "nftables"));
     }
@@ -104,7 +103,8 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// Each row has what makes the kernel stop a ping, what ends that, and a word of the reason.
+/// Each row has a command that makes the kernel stop a ping, one that ends that, and a word of the
+/// reason.
 fn features_that_appear_are_noticed_and_decide(forwarder: Forwarder) {
     let test = "features_that_appear_are_noticed_and_decide";
     if !has("ping", test) || !has("tc", test) {
@@ -265,8 +265,9 @@ fn set_of_prefixes_behind_a_policy_to_drop_is_followed(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// The kernel drops what comes from a local route of a user's, and with one, or with any rule, from the
-/// broadcast address of another port as well (`fib_validate_source`).
+/// The kernel drops packets whose source matches a local route that a user added. With such a
+/// route, or with any rule, it also drops packets from the broadcast address of another port
+/// (`fib_validate_source`).
 fn nothing_is_forwarded_from_local_routes(forwarder: Forwarder) {
     let bench = Bench::start(Options::default(), forwarder);
     let topology = &bench.topology;
@@ -312,10 +313,10 @@ fn forwarding_that_is_switched_off_stops_and_is_reported(forwarder: Forwarder) {
     let topology = &bench.topology;
     let (v4, v6) = (SINK.v4.to_string(), SINK.v6.to_string());
     until(&bench, "pings", || ping_once(topology, &v4) && ping_once(topology, &v6));
-    // The address that is not reached then, and the other.
+    // The setting, the address that it makes unreachable, and the other address.
     for (setting, stops, goes_on) in [
         ("ipv4/conf/left/forwarding", &v4, &v6),
-        // Of answers.
+        // The direction of answers.
         ("ipv4/conf/right/forwarding", &v4, &v6),
         ("ipv4/ip_forward", &v4, &v6),
         ("ipv6/conf/all/forwarding", &v6, &v4),
@@ -374,10 +375,10 @@ fn renamed_port_is_left_and_taken_back() {
 }
 
 #[test]
-fn the_configuration_says_what_becomes_of_ports_with_rules() {
-    quiet_with(&["ping"], "the_configuration_says_what_becomes_of_ports_with_rules", || {
+fn configuration_decides_about_ports_with_rules() {
+    quiet_with(&["ping"], "configuration_decides_about_ports_with_rules", || {
         let topology = Topology::build(Options::default()).unwrap();
-        // One port's trouble, and one of both.
+        // A shaper on one port, and a rule for both.
         assert!(in_router(
             &topology,
             "tc",
@@ -392,7 +393,7 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
             assert_eq!(stats["ports"][0]["state"], "up", "{stats}");
             assert_eq!(stats["ports"][1]["state"], "left", "{stats}");
             assert!(stats["ports"][1]["reason"].as_str().unwrap().contains("tbf"), "{stats}");
-            // The log says of a port that is left nothing else.
+            // The log has no mode for a port that is left.
             let log = narrow.log();
             assert!(
                 log.contains("port left: af_xdp") && !log.contains("port right: af_xdp"),
@@ -408,7 +409,7 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
             assert!(refusal.contains(word), "{word}: {refusal}");
         }
         // Nothing was taken over, so there is nothing that the kernel forwards in its place.
-        assert!(!refusal.contains("the kernel forwards"), "told before the refusal: {refusal}");
+        assert!(!refusal.contains("the kernel forwards"), "reported before the refusal: {refusal}");
         assert!(!passes(&topology), "by the kernel");
         let force =
             Wattline::start_with(&topology, binary(), choosing("force", Mode::Adaptive)).unwrap();
@@ -416,26 +417,26 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         let log = force.log();
         assert!(log.contains("prohibit") && log.contains("forwards packets without it"), "{log}");
 
-        // The same by a reload: its answer is of the ports as they are then, and the log says what becomes
-        // of the rules each time.
+        // The same by a reload: its answer has the new state of the ports, and the log names the
+        // treatment of rules each time.
         let reload = |choice: &str| {
             let text = choosing(choice, Mode::Adaptive)(&force.socket());
             std::fs::write(force.config(), text).unwrap();
             let report = force.ask(&["reload", "--json"]).unwrap();
             serde_json::from_str::<Value>(&report).unwrap()["not_as_configured"].clone()
         };
-        let told = |words: &str| force.log().matches(words).count();
+        let lines = |words: &str| force.log().matches(words).count();
         let (by_kernel, passed_by) =
             ("the kernel forwards the packets", "forwards packets without");
-        // Again and again: at times the kernel has not let go yet of the sockets of the time before.
+        // Repeated, because the kernel may not have released the previous sockets yet.
         for _ in 0..20 {
-            let before = (told(by_kernel), told(passed_by));
+            let before = (lines(by_kernel), lines(passed_by));
             let left = reload("narrow").to_string();
             assert!(left.contains("right: left: traffic control"), "{left}");
             // The log has a thread of its own, which may write after the answer.
-            wattline_needs::until_or(|| told(by_kernel) > before.0, || force.log());
+            wattline_needs::until_or(|| lines(by_kernel) > before.0, || force.log());
             assert_eq!(reload("force"), serde_json::json!([]), "{}", force.log());
-            wattline_needs::until_or(|| told(passed_by) > before.1, || force.log());
+            wattline_needs::until_or(|| lines(passed_by) > before.1, || force.log());
         }
         assert!(passes(&topology), "{}", force.log());
     });

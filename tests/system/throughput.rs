@@ -50,9 +50,9 @@ pub fn tcp(topology: &Topology, address: &str, port: u16, time: Duration) {
     assert!(report["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0, "{report}");
 }
 
-/// UDP of both families at a rate that any machine carries: what does not reach the receivers'
-/// sockets is the router's fault. What a receiver that gets no processor leaves in its full socket
-/// buffer is not, and the kernel counts it, in one number for both.
+/// UDP of both families at a rate that any machine carries: the router may not lose a packet. A
+/// receiver that does not run overflows its socket buffer; the kernel counts these drops, in one
+/// number for both families.
 fn udp(topology: &Topology, time: Duration) {
     let before = full_socket_buffers(topology);
     let more = ["-u", "-b", "20M", "-l", "1200"];
@@ -104,7 +104,7 @@ impl Client {
         Self(KillOnDrop(command::spawn(&mut client).unwrap()))
     }
 
-    /// Ends it before its time, and returns its report of the time it had.
+    /// Ends it early, and returns its report so far.
     pub fn interrupt(mut self) -> Value {
         terminate(&self.0, Signal::INT);
         let mut text = String::new();

@@ -12,7 +12,7 @@ use wattline_testbed::raw::RawSocket;
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Destination port of the datagrams that are looked at.
+/// Destination port of the captured datagrams.
 const PORT: u16 = 5999;
 
 /// A datagram from source to sink.
@@ -26,7 +26,7 @@ fn datagram(number: u8, ttl: u8) -> Vec<u8> {
     bytes
 }
 
-/// `wattline capture` or `trace`, with its first word read: it looks from then on.
+/// `wattline capture` or `trace`, after its first line of output: it captures from then on.
 pub fn wattline(running: &Running, arguments: &[&str]) -> Child {
     let mut command = running.wattline.as_ref().unwrap().command(arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -130,7 +130,7 @@ fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
             let mut dump = Command::new("tcpdump");
             let dumped = command::run(dump.args(["-nr"]).arg(&file), LIMIT).unwrap();
             assert_eq!(dumped.lines().count(), 20, "{dumped}");
-            // Those who forward go on.
+            // Forwarding goes on.
             assert_eq!(by_xdp(&bench) - before >= 10, forwarder == XDP, "{forwarder:?}");
             bench.finish();
         }
@@ -142,8 +142,8 @@ fn by_xdp(bench: &Bench) -> u64 {
     bench.stats()["xdp_forwarded"].as_u64().unwrap()
 }
 
-/// A trace names the decision of an XDP program; a router that ends while it is looked at ends the trace, and
-/// the next one forwards as before.
+/// A trace names the decision of an XDP program. A router that ends meanwhile ends the trace, and
+/// the next router forwards as before.
 #[test]
 fn trace_of_xdp_programs_has_next_hop_and_ends_with_the_router() {
     let test = "trace_of_xdp_programs_has_next_hop_and_ends_with_the_router";
@@ -218,7 +218,7 @@ fn drops_have_their_reason_in_captures_and_traces() {
             let read = command::run(tshark.args(["-e", "frame.comment"]), LIMIT).unwrap();
             assert_eq!(read.trim(), "left\t0x00000001\tdropped: blackhole", "{read}");
 
-            // What people see begins anew; the account at the end does not (`finish`).
+            // The shown counters start again; the account at the end does not (`finish`).
             bench.ask(&["clear", "counters"]);
             let stats = bench.stats();
             assert!(stats["dropped"]["blackhole"].is_null(), "{stats}");
@@ -228,8 +228,8 @@ fn drops_have_their_reason_in_captures_and_traces() {
     });
 }
 
-/// Everything that passes at full speed: it is sampled, what is missing is counted, and traffic goes
-/// on; also when nobody reads.
+/// A capture of all packets at full speed is sampled, missing packets are counted, and traffic goes
+/// on, also if the output is not read.
 #[test]
 fn a_capture_of_everything_is_bounded_and_says_what_it_missed() {
     let test = "a_capture_of_everything_is_bounded_and_says_what_it_missed";
@@ -263,7 +263,7 @@ fn flooded(forwarder: Forwarder) {
     let [packets, matched, missed] =
         ["packets", "matched", "missed"].map(|key| end[key].as_u64().unwrap());
     assert!(missed > 0 && matched > missed && packets > 0, "{end}");
-    // Each that was taken came in and went out, or did one of both.
+    // Each sampled packet was captured on arrival, on departure, or both.
     assert!((matched - missed..=2 * (matched - missed)).contains(&packets), "{end}");
     for capture in &mut lazy {
         capture.kill().unwrap();

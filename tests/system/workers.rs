@@ -11,12 +11,12 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::{Load, Probe};
 use wattline_testbed::topology::{Options, SINK, Topology};
 
-/// It is noticed after three seconds; a machine with other tests has little time for anything.
+/// Time limit of a command in a namespace; long, because other tests may load the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Stops a thread until its standard input is closed (ptrace(2): SEIZE, INTERRUPT, and what is
-/// traced goes on when the tracer ends), or the thread is: a process is not over before its tracer
-/// has heard of that.
+/// Stops a thread until the debugger's standard input is closed (ptrace(2): SEIZE, INTERRUPT; a
+/// tracee goes on when its tracer ends) or the thread ends: a process is not gone before its tracer
+/// has waited for it.
 const DEBUGGER: &str = "
 import ctypes, os, sys, threading
 ptrace = ctypes.CDLL(None, use_errno=True).ptrace
@@ -93,8 +93,8 @@ fn while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues() {
 }
 
 #[test]
-fn a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is() {
-    let test = "a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is";
+fn worker_that_hangs_at_the_end_is_reported_as_an_error() {
+    let test = "worker_that_hangs_at_the_end_is_reported_as_an_error";
     quiet_with(&["ping", "python3"], test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         assert!(reaches(&bench.topology, &SINK.v4.to_string()));
@@ -108,11 +108,11 @@ fn a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is() {
     });
 }
 
-/// Interfaces of two queues and three workers: two are started and forward, and whoever looks is told. A
-/// reload of the same file changes nothing.
+/// Interfaces of two queues and three workers: two are started and forward, and statistics say so.
+/// A reload of the same file changes nothing.
 #[test]
-fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
-    quiet_with(&["ping"], "workers_beyond_the_queues_are_not_started_and_that_is_said", || {
+fn workers_beyond_the_queues_are_reported_and_not_started() {
+    quiet_with(&["ping"], "workers_beyond_the_queues_are_reported_and_not_started", || {
         let three = Forwarder::Wattline { mode: Mode::Adaptive, workers: 3 };
         let bench = Bench::start(Options { queues: 2, ..Options::default() }, three);
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
@@ -123,7 +123,7 @@ fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
         assert_eq!(now["workers_not_started"]["count"], 1, "{now}");
         for text in [bench.log(), bench.ask(&["stats"])] {
             assert!(text.contains("2 of [router] workers = 3 are started"), "{text}");
-            // A veth has separate channels, and as many at most as it was made with.
+            // A veth has separate channels, at most as many as it was made with.
             assert!(text.contains("`numrxqueues 3 numtxqueues 3`"), "{text}");
         }
         let report: Value = serde_json::from_str(&bench.ask(&["reload", "--json"])).unwrap();
@@ -132,7 +132,7 @@ fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
     });
 }
 
-/// Interfaces of four queues and two workers: each worker serves two of every port, and none is forgotten.
+/// Interfaces of four queues and two workers: each worker serves two queues of every port.
 #[test]
 fn queues_beyond_the_workers_are_all_served() {
     let test = "queues_beyond_the_workers_are_all_served";
@@ -148,18 +148,19 @@ fn queues_beyond_the_workers_are_all_served() {
         let now = bench.stats();
         let of = |worker: usize| now["workers"][worker]["received"].as_u64().unwrap();
         assert!(of(0) > 100 && of(1) > 100, "{now}");
-        // The kernel forwards, too: it would have taken what comes to a queue that no worker serves, a quarter of
-        // the packets, and not just the first.
+        // The kernel forwards, too: it would have taken the packets of a queue without a worker, a
+        // quarter of all, and not just the first.
         assert!(of(0) + of(1) + 10 >= outcome.received_packets, "{now}");
         bench.finish();
     });
 }
 
-/// A veth gives a queue that it gets while it is served no program: what came to it passed by the access
-/// lists. There is no memory for it, so that the port is blocked, until it has as many as before.
+/// A veth attaches no XDP program to a queue that is added while it is a port: its packets would
+/// bypass the access lists. There is no memory for the queue, so the port is blocked until it has
+/// as many as before.
 #[test]
-fn a_queue_more_does_not_lead_past_access_lists() {
-    quiet_with(&["ethtool"], "a_queue_more_does_not_lead_past_access_lists", || {
+fn additional_queue_does_not_bypass_access_lists() {
+    quiet_with(&["ethtool"], "additional_queue_does_not_bypass_access_lists", || {
         let options = Options { queues: 2, static_neighbours: true, ..Options::default() };
         let topology = Topology::build(options).unwrap();
         let set = |namespace: &Namespace, interface: &str, queues: u32| {
@@ -194,7 +195,7 @@ fn a_queue_more_does_not_lead_past_access_lists() {
         let outcome = udp();
         assert_eq!(outcome.received_packets, 0, "{outcome:?}\n{}", bench.log());
         set(&topology.source, "uplink", 1);
-        // What the reason advises is what helps.
+        // The advice in the reason helps.
         let reason = bench.stats()["ports"][0]["reason"].as_str().unwrap().to_owned();
         let advice = reason.split('`').nth(1).unwrap_or_default();
         let words: Vec<&str> = advice.split(' ').collect();

@@ -1,5 +1,5 @@
-//! Who forwards where the configuration leaves it open: XDP programs as long as they can, workers
-//! for the rest, and nothing is lost where it changes.
+//! The choice of the forwarder if the configuration leaves it open: XDP programs as long as they
+//! can, workers otherwise. Changes lose no packet.
 
 use crate::faults::reaches;
 use crate::governed_forwarder::{frame, write_policy};
@@ -27,7 +27,7 @@ fn auto(socket: &Path) -> String {
     open
 }
 
-/// So that no packet is lost for want of a neighbour.
+/// Options with static neighbours: resolving them may lose packets.
 fn static_neighbours() -> Options {
     Options { static_neighbours: true, ..Options::default() }
 }
@@ -36,7 +36,7 @@ fn count(router: &Wattline, what: &str) -> u64 {
     router.stats().unwrap()[what].as_u64().unwrap()
 }
 
-/// Waits until somebody else forwards: `by_xdp` or workers.
+/// Waits until the forwarder has changed to XDP programs (`by_xdp`) or to workers.
 fn until(router: &Wattline, by_xdp: bool) {
     let deadline = Instant::now() + LIMIT;
     let counts = || (count(router, "xdp_forwarded"), count(router, "forwarded"));
@@ -53,18 +53,19 @@ fn until(router: &Wattline, by_xdp: bool) {
     }
 }
 
-/// Says whether source and sink run NAPI, as a veth's end has to that XDP programs send to.
+/// Turns NAPI of source and sink on or off: a veth takes frames of XDP programs only if its far end
+/// runs NAPI.
 fn set_gro(topology: &Topology, state: &str) {
     for end in [&topology.source, &topology.sink] {
         end.run("ethtool", &["-K", "uplink", "gro", state], LIMIT).unwrap();
     }
 }
 
-/// Under a steady load the ways out open and close; whoever forwards, every packet arrives but the
-/// one by which a closed way is found.
+/// Egress ports open and close for XDP programs under a steady load. Every packet arrives except
+/// the first one that a closed port refuses.
 #[test]
-fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
-    let test = "xdp_programs_and_workers_relieve_each_other_under_traffic";
+fn xdp_programs_and_workers_take_over_from_each_other_under_traffic() {
+    let test = "xdp_programs_and_workers_take_over_from_each_other_under_traffic";
     privileged(test, || {
         let topology = Topology::build(static_neighbours()).unwrap();
         let router = Wattline::start_with(&topology, binary(), auto).unwrap();
@@ -86,8 +87,8 @@ fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
         assert!(totals.balance(), "{totals:?}");
         assert!(totals.xdp_forwarded > 0, "{totals:?}");
         println!("{outcome:?}\n{totals:?}");
-        // Each of the two closings is found by the first frame that is refused, or by the first
-        // batch of the driver's.
+        // The first refused frame, or the driver's first refused batch, reveals each of the two
+        // closed ports.
         let refused = totals.dropped.get("xdp-refused").copied().unwrap_or(0);
         assert!(refused <= 2 * 16, "{totals:?}");
         let lost = outcome.lost_packets - outcome.receiver_overflow_packets;
@@ -95,8 +96,9 @@ fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
     });
 }
 
-/// A policy by load or by streaks of polls governs while XDP programs forward, and sees what they do; one
-/// that asks for more than polls show has workers forward. No knob is needed for that, and where there is one it is given back.
+/// A policy by load or by streaks of polls governs while XDP programs forward, and sees their load.
+/// A policy that needs more than polls show makes workers forward. Neither needs a knob, and all
+/// knobs are restored.
 #[test]
 fn a_governor_sees_what_xdp_programs_forward() {
     let test = "a_governor_sees_what_xdp_programs_forward";
@@ -146,7 +148,7 @@ fn a_governor_sees_what_xdp_programs_forward() {
     });
 }
 
-/// Without the right to trace nobody could tell what interfaces refuse.
+/// Without the capability to trace, frames that interfaces refuse could not be counted.
 #[test]
 fn without_the_right_to_count_losses_workers_forward() {
     quiet_with(&["setpriv"], "without_the_right_to_count_losses_workers_forward", || {
@@ -177,8 +179,7 @@ fn without_the_right_to_count_losses_workers_forward() {
     });
 }
 
-/// A route that only the configuration knows takes effect at once, and workers forward as long as
-/// there is one.
+/// A route of the configuration takes effect at once, and workers forward while there is one.
 #[test]
 fn a_route_of_the_configuration_hands_over_to_workers() {
     let test = "a_route_of_the_configuration_hands_over_to_workers";
@@ -205,8 +206,8 @@ fn a_route_of_the_configuration_hands_over_to_workers() {
     });
 }
 
-/// Takes NAPI from the sink's end of the wire while that is down, when its driver clears nothing:
-/// the kernel goes on to say that the router's end takes XDP frames, and each is refused.
+/// Runs `lose_napi` while the sink's end of the wire is down, when its driver clears nothing: the
+/// kernel still reports that the router's end takes XDP frames, but refuses each.
 fn while_down(topology: &Topology, lose_napi: impl FnOnce()) {
     topology.sink.ip("link set uplink down").unwrap();
     lose_napi();
@@ -230,14 +231,14 @@ fn set_gro_of_sink(topology: &Topology, state: &str) {
 }
 
 /// Pings go through the router although its interface towards the sink refuses XDP frames, and
-/// who asks for statistics is told.
+/// statistics say so.
 fn workers_take_over(topology: &Topology, router: &Wattline) {
     // As long as the link counts as down, workers send there anyway.
     std::thread::sleep(Duration::from_secs(3));
     let refused = || router.stats().unwrap()["dropped"]["xdp-refused"].as_u64().unwrap_or_default();
     let before = refused();
     let answered = answered(topology, 50);
-    // Long enough for some trials, each of which may cost a batch of the driver's.
+    // Long enough for some trials, which may each lose a batch of the driver.
     let trials = refused() - before;
     println!("{answered} of 50 pings answered, {trials} frames refused, {before} before");
     assert!(answered >= 46, "{answered} of 50 pings answered");
@@ -249,8 +250,8 @@ fn workers_take_over(topology: &Topology, router: &Wattline) {
     assert!(shown.contains("by workers: it refuse"), "{shown}");
 }
 
-/// An interface that refuses every frame, whatever the kernel says of it, is left to workers at
-/// once, tried now and then, and sent to again once it takes frames.
+/// An interface that refuses every frame, whatever the kernel reports, is left to workers at once,
+/// retried now and then, and used by XDP programs again once it takes frames.
 #[test]
 fn a_port_that_refuses_every_frame_is_left_to_workers() {
     privileged_with(&["ping"], "a_port_that_refuses_every_frame_is_left_to_workers", || {
@@ -265,9 +266,9 @@ fn a_port_that_refuses_every_frame_is_left_to_workers() {
         workers_take_over(&topology, &router);
         set_gro_of_sink(&topology, "on");
         until(&router, true);
-        let told = |log: &str| log.lines().filter(|line| line.contains("refuse")).count();
+        let reported = |log: &str| log.lines().filter(|line| line.contains("refuse")).count();
         let log = router.log();
-        assert_eq!(told(&log), 1, "{log}");
+        assert_eq!(reported(&log), 1, "{log}");
 
         // NAPI by an XDP program, which is taken off.
         let program = topology.sink.enter(|| PassAll::attach(interface_index("uplink").unwrap()));
@@ -282,7 +283,7 @@ fn a_port_that_refuses_every_frame_is_left_to_workers() {
         set_gro_of_sink(&topology, "on");
         until(&router, true);
         let log = router.log();
-        assert!(told(&log) <= 2, "{log}");
+        assert!(reported(&log) <= 2, "{log}");
         drop(probe);
         let totals = router.stop().unwrap();
         assert!(totals.balance(), "{totals:?}");
@@ -311,8 +312,8 @@ fn receiver(interface: &str) -> PathBuf {
     threads("/proc").into_iter().rfind(receives).unwrap()
 }
 
-/// Has a thread run before all ordinary ones, on this CPU alone: packets that wait for it would be lost, and
-/// their making would count for few.
+/// Gives a thread real-time priority on this CPU alone. Otherwise packets would be lost while it
+/// waits, and the cost of making them would be shared by few.
 fn precede(thread: &str, cpu: &str, priority: &str) {
     for (program, arguments) in [("taskset", ["-pc", cpu]), ("chrt", ["-fp", priority])] {
         let mut set = Command::new(program);
@@ -358,9 +359,9 @@ fn nanos_per_packet(topology: &Topology, program: &Path, power: &str) -> [f64; 2
     })
 }
 
-/// Prints the cost of the default policy. Frequencies are files, so that it has something to decide: a dozen or
-/// two times a second at full load. Neither receiving nor all threads together may cost more than by the noise of
-/// a busy machine.
+/// Prints the cost of the default policy. Frequencies are files, so the policy decides a dozen or
+/// two times a second at full load. The cost of receiving and of all threads may grow only within
+/// the noise of a busy machine.
 #[test]
 #[ignore = "a minute of two processors; `make test-long` runs it"]
 fn xdp_programs_receive_as_fast_under_the_default_policy() {
@@ -373,7 +374,7 @@ fn xdp_programs_receive_as_fast_under_the_default_policy() {
         write_policy(machine.path());
         let program = Program::with_frequencies(machine.path(), false);
         let topology = Topology::build(static_neighbours()).unwrap();
-        // Each receiver is a thread: what the sink does is not the router's work.
+        // Each receiver has its own kernel thread: the sink's work does not count for the router.
         for (namespace, station) in [(&topology.router, LEFT), (&topology.sink, SINK)] {
             let line = format!(
                 "ethtool -K {0} gro on; echo 1 > /sys/class/net/{0}/threaded",
@@ -383,7 +384,7 @@ fn xdp_programs_receive_as_fast_under_the_default_policy() {
         }
         let mut costs = [const { [Vec::new(), Vec::new()] }; 2];
         for turn in 0..20 {
-            // Either of a pair is the first one as often as the other.
+            // Each of a pair comes first equally often.
             let governed = [false, true, true, false][turn % 4];
             let power = if governed { "\n[power]\nplatform = \"host\"\n" } else { "" };
             let nanos = nanos_per_packet(&topology, &program.path(), power);

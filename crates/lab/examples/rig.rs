@@ -76,7 +76,7 @@ fn run(rig: &Rig, wattline: &str, action: Action, json: bool) -> Result<bool, Er
         ..Options::default()
     };
     let mut checks =
-        if json { Checks::default() } else { Checks::told_by(|check| println!("{check}")) };
+        if json { Checks::default() } else { Checks::reported_by(|check| println!("{check}")) };
     match action {
         Action::All => {}
         Action::Copi => {

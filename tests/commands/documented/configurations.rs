@@ -1,4 +1,4 @@
-//! Parts of configurations that pages show: each is read by the program, with the ports that it names.
+//! Parts of configurations on pages: the program reads each, with the ports that it names.
 
 use super::pages::{blocks, is_configuration, page, pages, root};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::process::Command;
 /// Keys whose values are names of ports.
 const OF_PORTS: [&str; 4] = ["port", "on", "strict", "loose"];
 
-/// The ports that a part names beyond those that it has.
+/// Returns the ports that a part names but does not define.
 fn ports_of(part: &toml::Table) -> BTreeSet<String> {
     fn names(key: &str, value: &toml::Value, found: &mut BTreeSet<String>) {
         match value {
@@ -30,7 +30,7 @@ fn ports_of(part: &toml::Table) -> BTreeSet<String> {
     found
 }
 
-/// Returns the program's objection to a part, empty if it is right.
+/// Returns the program's error about a part; empty if there is none.
 fn complaint(part: &str, folder: &Path) -> String {
     let table: toml::Table = part.parse().unwrap();
     let file = folder.join("part.toml");
@@ -54,7 +54,7 @@ fn complaint(part: &str, folder: &Path) -> String {
     }
 }
 
-/// Makes the files that a reader of such a part has: keys of a tunnel, tables of a profile.
+/// Makes the files that such a part needs: keys of a tunnel, tables of a profile.
 fn reader() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
@@ -81,14 +81,14 @@ fn parts_of_configurations_are_read_as_the_pages_show_them() {
                 continue;
             }
             read += 1;
-            let told = complaint(block, folder.path());
-            if !told.is_empty() {
-                wrong.push(format!("{path}:\n{block}{told}"));
+            let message = complaint(block, folder.path());
+            if !message.is_empty() {
+                wrong.push(format!("{path}:\n{block}{message}"));
             }
         }
     }
     assert!(read > 10, "{read} parts were found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let told = complaint("[urpf]\nstrikt = [\"customer\"]\n", folder.path());
-    assert!(told.contains("strikt"), "a wrong part is refused: {told}");
+    let message = complaint("[urpf]\nstrikt = [\"customer\"]\n", folder.path());
+    assert!(message.contains("strikt"), "a wrong part is refused: {message}");
 }

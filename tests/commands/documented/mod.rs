@@ -1,5 +1,5 @@
-//! The commands of the documentation, run as they stand there: every page by its scene, and those
-//! whose words promise more by a test of their own.
+//! The commands of the documentation, run as they are written: every page by its scene, and pages
+//! that promise more by a test of their own.
 
 mod configurations;
 mod pages;
@@ -36,15 +36,16 @@ const FIRST_ROUTER: &str = "docs/tutorial/first-router.md";
 fn the_example_with_captures_runs_as_it_is_shipped() {
     let folder = tempfile::tempdir().unwrap();
     scenes::copy_examples(&folder.path().join("examples"));
-    let told = run("wattline run examples/captures.toml", folder.path(), Duration::from_secs(60));
-    let told = told.unwrap();
-    assert!(told.contains("ttl-expired"), "{told}");
+    let printed =
+        run("wattline run examples/captures.toml", folder.path(), Duration::from_secs(60));
+    let printed = printed.unwrap();
+    assert!(printed.contains("ttl-expired"), "{printed}");
     let sent = std::fs::metadata(folder.path().join("examples/out.pcap")).unwrap().len();
     assert!(sent > 500, "{sent} bytes");
 }
 
-/// The tutorial from its first to its last block, in a mount namespace of its own with its own
-/// `/run`: names of network namespaces and sockets stay there.
+/// The whole tutorial, in a mount namespace with its own `/run`: names of network namespaces and
+/// sockets stay there.
 #[test]
 fn the_first_router_is_built_looked_at_and_killed_as_its_page_says() {
     for tool in ["ip", "ethtool", "ping", "tcpdump", "tshark"] {
@@ -73,9 +74,9 @@ fn the_first_router_is_built_looked_at_and_killed_as_its_page_says() {
     std::fs::write(folder.path().join("tutorial"), script).unwrap();
     let outer = "timeout 180 unshare --mount --net bash tutorial 2>&1";
     let output = bash(outer, folder.path()).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}:\n{told}", output.status);
-    // What the page promises to be seen.
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}:\n{printed}", output.status);
+    // Output that the page promises.
     for part in [
         "3 packets transmitted, 3 received",
         "in by west: 198.18.0.2 > 198.19.0.2 icmp, 98 bytes",
@@ -83,8 +84,8 @@ fn the_first_router_is_built_looked_at_and_killed_as_its_page_says() {
         "sent by east",
         "203.0.113.1",
     ] {
-        assert!(told.contains(part), "{part} is missing in:\n{told}");
+        assert!(printed.contains(part), "{part} is missing in:\n{printed}");
     }
-    assert_eq!(told.matches("3 packets transmitted, 3 received").count(), 3, "{told}");
+    assert_eq!(printed.matches("3 packets transmitted, 3 received").count(), 3, "{printed}");
     assert!(folder.path().join("pings.pcapng").exists());
 }

@@ -28,7 +28,7 @@ pub fn pages() -> Vec<String> {
     pages
 }
 
-/// Blocks of a page: indented ones, and those fenced as `sh`. Continued lines are one.
+/// Returns the blocks of a page, indented or fenced as `sh`, with continued lines joined.
 pub fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let (mut block, mut fence) = (String::new(), None);
@@ -59,7 +59,7 @@ pub fn blocks(text: &str) -> Vec<String> {
     blocks.iter().map(|block| block.trim().replace("\\\n", " ") + "\n").collect()
 }
 
-/// Whether a block is a part of a configuration.
+/// Returns true if a block is a part of a configuration.
 pub fn is_configuration(block: &str) -> bool {
     block.starts_with('[') && block.parse::<toml::Table>().is_ok()
 }

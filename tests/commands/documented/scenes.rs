@@ -1,5 +1,5 @@
-//! Pages of the documentation that are run whole: what `scenes.toml` says of each, and the shell
-//! that plays it.
+//! Pages of the documentation that are run whole: the entries of `scenes.toml`, and the shell that
+//! plays them.
 
 use super::pages::{blocks, is_configuration, page, pages, root};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use wattline_testbed::leftovers::can_build_namespaces;
 
 /// Seconds for a scene.
 const PATIENCE: u32 = 120;
-/// Seconds for one that `make test-long` plays.
+/// Seconds for a scene of `make test-long`.
 const LONG_PATIENCE: u32 = 3600;
 /// Scenes at a time: they sleep more than they work.
 const BESIDE: usize = 3;
@@ -122,7 +122,7 @@ impl Scene {
     /// Plays it.
     ///
     /// # Errors
-    /// What was printed by a scene that failed.
+    /// If the scene fails: its output.
     fn play(&self) -> Result<(), String> {
         let script = self.script().map_err(|stale| stale.join("\n"))?;
         let folder = tempfile::tempdir().unwrap();
@@ -131,8 +131,9 @@ impl Scene {
         std::fs::create_dir(at("home")).unwrap();
         copy_examples(&at("home/examples"));
         let stage = concat!(env!("CARGO_MANIFEST_DIR"), "/documented/stage.sh");
-        // Below a mount point of its own, so that an overlay of an overlay is not asked for. A machine's
-        // frequencies and idle states are no namespace's: they are hidden. What daemons keep in `/var/lib` is the scene's.
+        // Below a mount point of its own, to avoid an overlay on an overlay. Frequencies and idle
+        // states belong to the machine, not to a namespace: they are hidden. `/var/lib` of daemons
+        // belongs to the scene.
         let outer = "set -e; mount -t tmpfs none ../own
             for own in /etc /var/lib; do
                 mkdir -p ../own/upper$own ../own/work$own
@@ -176,16 +177,16 @@ impl Scene {
             }
         }
         let output = command.output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
+        let printed = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
-            return Err(format!("{}: {}:\n{told}", self.page, output.status));
+            return Err(format!("{}: {}:\n{printed}", self.page, output.status));
         }
         let absent: Vec<&String> =
-            self.shows.iter().filter(|part| !told.contains(part.as_str())).collect();
+            self.shows.iter().filter(|part| !printed.contains(part.as_str())).collect();
         if absent.is_empty() {
             return Ok(());
         }
-        Err(format!("{}: {absent:?} are not in:\n{told}", self.page))
+        Err(format!("{}: {absent:?} are not in:\n{printed}", self.page))
     }
 }
 
@@ -205,7 +206,8 @@ pub fn copy_examples(to: &Path) {
     }
 }
 
-/// Plays those that last for minutes, or the others; `WATTLINE_PAGE` may name a part of one's path.
+/// Plays the scenes that last for minutes, or the others; `WATTLINE_PAGE` may select pages by a
+/// part of their path.
 fn play_all(minutes: bool) {
     let tools = [
         "ip", "ethtool", "ping", "jq", "nft", "nfcapd", "tcpdump", "tshark", "socat", "xxd", "curl",
@@ -226,8 +228,8 @@ fn play_all(minutes: bool) {
     let play = || {
         while let Some(scene) = scenes.get(next.fetch_add(1, Ordering::Relaxed)) {
             let begun = std::time::Instant::now();
-            if let Err(told) = scene.play() {
-                wrong.lock().unwrap().push(told);
+            if let Err(printed) = scene.play() {
+                wrong.lock().unwrap().push(printed);
             }
             println!("{:5.1} s  {}", begun.elapsed().as_secs_f64(), scene.page);
         }
@@ -253,20 +255,20 @@ fn pages_with_long_measurements_are_run_line_by_line() {
     play_all(true);
 }
 
-/// Returns the error in the command and options of a line, whether it is run or not: the program
-/// reads them and shows its help.
+/// Returns the error in the command and options of a line, also of lines that are not run: the
+/// program reads them and shows its help.
 fn misspelt(line: &str) -> Option<String> {
-    // What a shell parts has a space at it; what is quoted has none.
+    // Operators of the shell have a space beside them; quoted text has none.
     let ends = [" | ", " > ", " &", "; "].into_iter().filter_map(|end| line.find(end));
     let command = &line[..ends.min().unwrap_or(line.len())];
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("{command} --help")]).env("PATH", path());
     let output = bash.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (!output.status.success()).then(|| format!("{line}: {told}"))
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    (!output.status.success()).then(|| format!("{line}: {printed}"))
 }
 
-/// No page is forgotten, and nothing is left out but what names the test that runs it.
+/// No page is forgotten, and every line that is left out names the test that runs it.
 #[test]
 fn every_block_of_every_page_has_its_scene() {
     let scenes = scenes();

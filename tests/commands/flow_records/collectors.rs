@@ -1,4 +1,4 @@
-//! Collectors that keep messages as they come.
+//! Collectors that store messages as they arrive.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Silence after which nothing more is expected.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// Keeps what comes over UDP.
+/// Stores the messages that arrive over UDP.
 pub struct UdpCollector {
     pub address: SocketAddr,
     thread: JoinHandle<Vec<Vec<u8>>>,
@@ -42,7 +42,7 @@ impl UdpCollector {
     }
 }
 
-/// Keeps what comes over TCP.
+/// Stores the messages that arrive over TCP.
 pub struct TcpCollector {
     pub address: SocketAddr,
     thread: JoinHandle<Vec<Vec<u8>>>,

@@ -133,7 +133,7 @@ fn tshark_dissects_everything_without_a_complaint() {
 
 #[test]
 fn a_collector_that_is_down_costs_its_own_records_only() {
-    // Closed again, so that the kernel refuses what comes.
+    // Closed again, so that the kernel refuses messages.
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let up = UdpCollector::start();
     let folder = Folder::new(synthetic());
@@ -155,7 +155,7 @@ fn a_collector_that_is_down_costs_its_own_records_only() {
 }
 
 #[test]
-fn prefixes_gateways_and_interfaces_are_told() {
+fn prefixes_gateways_and_interfaces_are_exported() {
     if missing(&["nfcapd", "nfdump"]) {
         return;
     }
@@ -217,7 +217,7 @@ fn types_and_codes_of_icmp_reach_collectors() {
 #[test]
 fn unrouted_packets_are_recorded_at_reception() {
     let mut frames = synthetic();
-    // Nobody has a route to it.
+    // The router has no route to it.
     frames.truncate(10);
     frames[1][30..34].copy_from_slice(&[100, 64, 0, 1]);
     let frames: Vec<_> = frames.into_iter().map(router::with_checksum).collect();

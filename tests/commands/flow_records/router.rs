@@ -40,7 +40,7 @@ ROUTES
 [flow_records]
 "#;
 
-/// Everything but 100.64.0.0/10, without a default route that would hold it.
+/// Routes to everything but 100.64.0.0/10, without a default route, which would include it.
 const ROUTES: [&str; 10] = [
     "0.0.0.0/2",
     "64.0.0.0/3",
@@ -58,7 +58,7 @@ const ROUTES: [&str; 10] = [
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
-    /// With these frames to be received.
+    /// Makes a router that receives these frames.
     pub fn new(frames: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let folder = Self(tempfile::tempdir().unwrap());
         write(&folder.path("in.pcap"), frames);
@@ -69,12 +69,12 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Runs it to the end; gives its account.
+    /// Runs it to the end; returns its account.
     pub fn run(&self, flow_records: &str) -> Value {
         self.run_with_log(flow_records).0
     }
 
-    /// The same with what it logged.
+    /// The same with its log.
     pub fn run_with_log(&self, flow_records: &str) -> (Value, String) {
         let socket = self.path("socket").display().to_string();
         let routes: String = ROUTES
@@ -99,8 +99,9 @@ pub fn write(path: &Path, frames: impl IntoIterator<Item = Vec<u8>>) {
     writer.finish().unwrap();
 }
 
-/// Whether this router forwards it: whole, sound, and neither for itself nor for a group. What a
-/// card had put together before it was captured is longer than a frame.
+/// Returns true if this router forwards the frame: a whole, valid packet that is addressed neither
+/// to the router nor to a group. Packets that a card merged before the capture are longer than a
+/// frame.
 pub fn is_forwarded(frame: &[u8]) -> bool {
     let packet = frame.get(14..).unwrap_or_default();
     let here = [[192, 0, 2], [198, 51, 100]];
@@ -129,7 +130,7 @@ pub fn without_padding(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Makes the IPv4 header's checksum right.
+/// Sets the IPv4 header's checksum.
 pub fn with_checksum(mut frame: Vec<u8>) -> Vec<u8> {
     use wattline_packet::ipv4::Ipv4Header;
     if frame[14] >> 4 == 4 {

@@ -22,7 +22,7 @@ fn command(program: &str) -> Command {
     command
 }
 
-/// The line in which a program tells its version.
+/// Returns the line in which a program names its version.
 pub fn version(program: &str, option: &str) -> String {
     let output = command(program).arg(option).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
@@ -129,7 +129,7 @@ impl Nfcapd {
         read_flows(self.folder.path())
     }
 
-    /// The same of an exporter whose sequence numbers are its own affair.
+    /// The same for an exporter whose sequence numbers are not checked.
     pub fn stop_lenient(mut self) -> Flows {
         self.end(false);
         read_flows(self.folder.path())
@@ -142,7 +142,7 @@ impl Nfcapd {
     }
 
     fn end(&mut self, strict: bool) {
-        // What has been sent is in its socket's buffer at once; it needs time to read it.
+        // Sent messages are in its socket's buffer at once; it needs time to read them.
         std::thread::sleep(Duration::from_millis(500));
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -165,7 +165,7 @@ pub fn softflowd(capture: &Path, collector: &str) {
         .arg(capture)
         .args(["-v", "10", "-6", "-d", "-m", "100000", "-n", collector, "-p"])
         .arg(folder.path().join("pid"))
-        // With a control socket it waits for somebody to use that.
+        // With a control socket it waits for a client.
         .args(["-c", "none"])
         .output();
     checked(output.unwrap(), "softflowd");

@@ -1,4 +1,4 @@
-//! Processor time and memory that `wattline govern` takes itself.
+//! Processor time and memory of `wattline govern` itself.
 
 use super::running::{CPUS, Machine};
 use std::fs;
@@ -13,13 +13,13 @@ use wattline_needs::until;
 
 /// Time that is measured.
 const TIME: Duration = Duration::from_secs(600);
-/// Time for the start, which is no part of it.
+/// Time for the start, which is not measured.
 const SETTLED: Duration = Duration::from_secs(5);
 /// Unit of processor times in `/proc` (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Most of a core, without sources of latency and with three of them, for one of which the kernel walks its
-/// table of connections each second. The aim is 0.001 for both; with sources 0.0012 and 0.0014 were measured
-/// on a busy machine, and the second bound was set after that.
+/// Largest share of a core, without sources of latency and with three of them; for one source the
+/// kernel walks its table of connections each second. The aim is 0.001 for both; with sources
+/// 0.0012 and 0.0014 were measured on a busy machine, and the second bound was set after that.
 const MOST_SHARES: [f64; 2] = [0.001, 0.002];
 const MOST_BYTES: u64 = 15_000_000;
 /// A page as an application has it, with one histogram of a few thousand requests.

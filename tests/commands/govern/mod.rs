@@ -22,7 +22,7 @@ use wattline_needs::{KillOnDrop, until};
 fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
     let mut machine = Machine::new();
     machine.start(SAMPLED);
-    assert_eq!(machine.told(), "WATCHDOG=1");
+    assert_eq!(machine.notification(), "WATCHDOG=1");
     let log = machine.log();
     for words in
         ["profile balanced", "frequency of 2 CPUs: 1.60 to 3.30 GHz", "eth9: 2 receive queues"]
@@ -63,7 +63,7 @@ fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
     assert!(!machine.socket().exists() && !machine.path("var/lib/wattline/knobs.journal").exists());
 }
 
-/// The profile's summary says "100 us" of none but its own configuration, and who looks sees the
+/// The profile's summary says "100 us" only for its own configuration; `stats` and `top` show the
 /// period in force.
 #[test]
 fn stats_and_top_show_the_moderation_in_force_and_what_differs_from_the_profile() {
@@ -143,7 +143,7 @@ fn a_latency_target_stands_above_what_could_be_saved() {
         let _ = UnixDatagram::unbound().unwrap().send_to(text.as_bytes(), &socket);
     };
     let rule = |machine: &Machine| machine.stats()["govern"]["rule"].clone();
-    // The rule is known before its writes are through: a thread of their own makes them.
+    // The rule is known before its writes are done: another thread makes them.
     until("silence is noticed", || {
         rule(&machine) == "silent-source" && machine.speed(0) == "3300000"
     });
@@ -158,7 +158,7 @@ fn a_latency_target_stands_above_what_could_be_saved() {
     });
     let source = machine.stats()["govern"]["latency"][0].clone();
     assert!(source["latency_p99_seconds"].as_f64().is_some_and(|p99| p99 > 0.0039), "{source}");
-    // Lies are refused and counted, and do not pass for a sign of life.
+    // Invalid reports are refused and counted, and do not count as a sign of life.
     until("silence is noticed again", || {
         report("{\"latency_seconds\":[[-1,5]]}");
         report("{\"latency_seconds\":[[0.0001,5]],\"time_unix_seconds\":99999999999}");
@@ -247,10 +247,10 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
     machine.logs("TuneD also sets");
     machine.logs("systemctl disable --now irqbalance");
     until("moderation is set", || machine.value("ethtool/eth9/rx-usecs") == "100");
-    // Somebody else takes a CPU's governor away.
+    // Another program changes a CPU's governor.
     let policy = format!("{CPUS}/cpufreq/policy0/scaling_governor");
     machine.write(&policy, "ondemand");
-    until("the foreign hand is told", || {
+    until("the change by another program is reported", || {
         let troubles = machine.stats()["power"]["host"]["troubles"].to_string();
         troubles.contains("another program has set it to") && troubles.contains("policy0")
     });
@@ -287,7 +287,7 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
     until("it is counted no more", || ports(&machine) == (Some(1), Some(2)));
     machine.signal("-TERM");
     assert_eq!(machine.ended(), Some(0), "{}", machine.log());
-    // What somebody else has set stays, as what a CPU had when it went.
+    // Settings of other programs stay, and so do settings of a CPU that went offline.
     assert_eq!(machine.value(&policy), "ondemand");
 }
 
@@ -381,9 +381,9 @@ fn profiles_are_printed_to_be_copied_and_mistakes_are_usage_errors() {
     ended_with(&print("fast"), 2, &["\"max-save\""]);
 }
 
-/// The machine that the test runs on, where it has no knob: it is told so, and measured.
+/// The machine of the test, if it has no knob: `govern` reports that, and measures.
 #[test]
-fn a_machine_without_knobs_is_told_so_and_measured() {
+fn machine_without_knobs_is_reported_and_measured() {
     let knobs = ["cpu0/cpufreq", "cpu0/cpuidle/state0"];
     if knobs.iter().any(|knob| fs::metadata(format!("/{CPUS}/{knob}")).is_ok()) {
         return wattline_needs::machine("this machine has knobs, which a test must not turn");
@@ -402,7 +402,7 @@ fn a_machine_without_knobs_is_told_so_and_measured() {
         .stdout(std::process::Stdio::null())
         .stderr(fs::File::create(&log).unwrap())
         .spawn();
-    // However the test ends: a governor keeps others from governing this machine.
+    // Ended in any case: a governor keeps others from governing this machine.
     let mut child = KillOnDrop(child.unwrap());
     let stats = until("CPUs are seen to work", || {
         let stats = ask(&socket, Request::Stats).ok()?;
@@ -412,8 +412,8 @@ fn a_machine_without_knobs_is_told_so_and_measured() {
         (busy > 0.0).then_some(stats)
     });
     let metrics = ask(&socket, Request::Metrics).unwrap();
-    // Deciding ten times a second: the aim is 0.1 % of a core and 20 MB. A test program is not optimised,
-    // which makes it larger, and on a machine whose processors others have it takes some times the former.
+    // Ten decisions a second: the aim is 0.1 % of a core and 20 MB. An unoptimised test program is
+    // larger, and on a busy machine it takes several times the processor time.
     let own = |key: &str| ask(&socket, Request::Stats).unwrap()["govern"]["process"][key].as_f64();
     let (began, first) = (Instant::now(), own("cpu_seconds").unwrap());
     std::thread::sleep(Duration::from_secs(5));

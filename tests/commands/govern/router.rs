@@ -19,11 +19,12 @@ use scene::Scene;
 use wattline_needs::{KillOnDrop, until};
 
 const MASK: &str = "/sys/class/net/r0/queues/rx-0/rps_cpus";
-/// A sample at each poll, so that a test does not depend on the processor's speed. The policy watches the lowest
-/// core, which is silent where the kernel's hash leads the one flow to the other.
+/// Policy with a sample at each poll, so that a test does not depend on the processor's speed. The
+/// policy watches the lowest core, which is idle if the kernel's hash maps the only flow to the
+/// other core.
 const POLICY: &str = "queue-length:c_down=40,silence=20ms";
-/// Most of a core at ten decisions a second. The aim is 0.002; 0.003 was measured beside programs that
-/// kept all processors busy, as caches are cold after each sleep.
+/// Largest share of a core at ten decisions a second. The aim is 0.002; 0.003 was measured with
+/// busy processors, since caches are cold after each sleep.
 const MOST_SHARE: f64 = 0.005;
 
 struct Router {
@@ -33,7 +34,7 @@ struct Router {
 }
 
 impl Router {
-    /// `None` where privileges or CPUs are missing.
+    /// Returns `None` if privileges or CPUs are missing.
     fn build() -> Option<Self> {
         if std::thread::available_parallelism().unwrap().get() < 2 {
             wattline_needs::machine("two CPUs");
@@ -51,7 +52,7 @@ impl Router {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Writes a configuration of the router's interface, or of those in the text.
+    /// Writes a configuration of the router's interface, or of the interfaces in the text.
     fn configure(&self, text: &str) -> PathBuf {
         let file = self.folder.path().join("govern.toml");
         let interfaces = if text.contains("interfaces") { "" } else { "interfaces = [\"r0\"]" };
@@ -61,7 +62,8 @@ impl Router {
         file
     }
 
-    /// Runs the program in the router with capabilities removed; its exit code and all that it said.
+    /// Runs the program in the router with capabilities removed; returns its success and its
+    /// output.
     fn without(&self, removed: &str, command: &[&str], file: &std::path::Path) -> (bool, String) {
         let mut setpriv = self.scene.router.command("setpriv");
         setpriv.arg(format!("--bounding-set={removed}")).arg(wattline_needs::program());
@@ -95,7 +97,7 @@ impl Router {
         });
     }
 
-    /// Whether the governor has a program on the tracepoint of polls.
+    /// Returns true if the governor has a program on the tracepoint of polls.
     fn observes(&self) -> bool {
         let info = format!("/proc/{}/fdinfo", self.child.as_ref().unwrap().id());
         let descriptors = fs::read_dir(info).unwrap().flatten();
@@ -148,7 +150,7 @@ fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() 
         router.load(200, "3");
         router.load(1, "1");
     }
-    // A governor that does not answer in time gives what it was last seen to do, or nothing.
+    // A governor that does not answer in time gives its last known statistics, or none.
     until("seven masks written, and no write that failed", || {
         let writes = router.stats()?["power"]["host"]["writes"]["steering"].clone();
         (writes.as_object()?.len() == 1 && writes["done"].as_u64()? >= 7).then_some(())
@@ -167,8 +169,8 @@ fn mask_of_an_administrator_is_left_alone_and_named() {
     assert!(router.stats().unwrap()["power"]["host"]["writes"]["steering"].is_null());
 }
 
-/// A plan accepts what would be governed, and says what is missing.
-/// Whether it was set before the start or is set meanwhile: the other interface goes on to follow.
+/// The other interface is governed on, both if the mask was set before the start and if it is set
+/// later.
 #[test]
 fn mask_of_another_interface_is_left_alone_and_the_rest_follows() {
     for before in [true, false] {
@@ -222,7 +224,7 @@ fn plan_and_govern_judge_a_policy_of_streaks_alike() {
     assert!(accepted && said.contains("rps_cpus"), "{said}");
     for command in [&["plan", "--govern"][..], &["govern"]] {
         // Another test may govern this machine meanwhile.
-        let (accepted, said) = until("nobody else changes settings", || {
+        let (accepted, said) = until("no other program changes settings", || {
             let answer = router.without("-bpf,-perfmon,-sys_admin", command, &file);
             (!answer.1.contains("is changing this machine's settings")).then_some(answer)
         });
@@ -247,7 +249,8 @@ fn polls_are_observed_for_streaks_alone() {
     }
 }
 
-/// The policy of all knobs lets one CPU serve what it carries, and more follow a load that one cannot.
+/// The policy of all knobs lets one CPU serve the load that it can carry, and adds CPUs for higher
+/// loads.
 #[test]
 fn wattline_and_the_profile_for_routers_choose_cores_of_the_kernel() {
     for text in ["policy = \"wattline:p99=1ms\"\nknobs = [\"cores\"]", "profile = \"router\""] {
@@ -301,7 +304,8 @@ fn exporter(scene: &Scene) -> u16 {
     })
 }
 
-/// A simulated meter: the result says that the trial compares the right settings, not what they save.
+/// With a simulated meter: the result shows that the trial compares the right settings, not their
+/// saving.
 #[test]
 fn trial_of_the_profile_for_routers_alternates_and_finds_its_saving() {
     let Some(router) = Router::build() else { return };
@@ -314,7 +318,7 @@ fn trial_of_the_profile_for_routers_alternates_and_finds_its_saving() {
     fs::write(router.folder.path().join("meters.toml"), meter).unwrap();
     let pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
     fs::write(router.folder.path().join("pressure"), pressure).unwrap();
-    // Meters and journal are this test's own, and so is the pressure: other tests load the machine.
+    // Meters, journal and CPU pressure are simulated: other tests load the machine.
     let script = format!(
         "mount -t tmpfs none /var/lib && mount -t tmpfs none /etc && mkdir /etc/wattline && \
          mount --bind {0}/pressure /proc/pressure/cpu && cp {0}/meters.toml /etc/wattline && \

@@ -1,4 +1,4 @@
-//! `wattline govern` on a copy of a recorded machine, which a test loads as it likes.
+//! `wattline govern` on a copy of a recorded machine, whose load a test sets.
 
 use crate::copy::copy;
 use serde_json::Value;
@@ -31,8 +31,8 @@ pub struct Machine {
     busy: Arc<AtomicBool>,
 }
 
-/// Writes what the kernel would tell of two CPUs that are both busy or both idle, until the machine
-/// has gone.
+/// Writes the kernel's counters of two CPUs that are both busy or both idle, until the machine is
+/// dropped.
 fn tick(stat: PathBuf, busy: &AtomicBool) {
     let (mut idle, mut last) = (0.0, Instant::now());
     while stat.parent().is_some_and(Path::exists) {
@@ -96,14 +96,14 @@ impl Machine {
         self.value(&format!("{CPUS}/cpufreq/policy{cpu}/scaling_setspeed"))
     }
 
-    /// Keeps both CPUs busy until something is so.
+    /// Keeps both CPUs busy until a condition holds.
     pub fn busy_until(&self, what: &str, so: impl FnMut() -> bool) {
         self.busy.store(true, Ordering::Relaxed);
         until(what, so);
         self.busy.store(false, Ordering::Relaxed);
     }
 
-    /// All files but those of Wattline itself, and those that the test moves.
+    /// All files except Wattline's own files and the files that the test changes.
     fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut directories = vec![self.path("sys"), self.path("ethtool")];
@@ -122,7 +122,7 @@ impl Machine {
         files
     }
 
-    /// Whether all is as it was before it was governed.
+    /// Returns true if all settings are as before the governor ran.
     pub fn is_as_before(&self) -> bool {
         self.snapshot() == self.before
     }
@@ -141,7 +141,7 @@ impl Machine {
         self.path("control.sock")
     }
 
-    /// Writes the configuration, with what every test wants beside.
+    /// Writes the configuration, with the keys that every test needs.
     pub fn configure(&self, text: &str) {
         let own = format!(
             "[metrics]\nlisten = \"127.0.0.1:{}\"\n[govern]\nmay_raise = true\nsocket = \"{}\"\n",
@@ -159,7 +159,7 @@ impl Machine {
     /// The same, with further arguments.
     pub fn start_with(&mut self, text: &str, arguments: &[&str]) {
         self.configure(text);
-        // What an earlier one told.
+        // Notifications of an earlier governor.
         self.manager.set_nonblocking(true).unwrap();
         while self.manager.recv(&mut [0; 64]).is_ok() {}
         self.manager.set_nonblocking(false).unwrap();
@@ -177,11 +177,11 @@ impl Machine {
             .spawn()
             .unwrap();
         self.child = Some(KillOnDrop(child));
-        assert_eq!(self.told(), "READY=1", "{}", self.log());
+        assert_eq!(self.notification(), "READY=1", "{}", self.log());
     }
 
     /// Receives the next message to the service manager.
-    pub fn told(&mut self) -> String {
+    pub fn notification(&mut self) -> String {
         let mut buffer = [0; 64];
         let length = self.manager.recv(&mut buffer).unwrap_or_else(|error| {
             panic!("{error}: {}", self.log());
@@ -211,7 +211,7 @@ impl Machine {
         assert!(done.unwrap().success());
     }
 
-    /// Waits for its end and gives its exit code.
+    /// Waits for its end and returns its exit code.
     pub fn ended(&mut self) -> Option<i32> {
         let mut child = self.child.take().unwrap();
         until("the governor ends", || child.try_wait().unwrap()).code()

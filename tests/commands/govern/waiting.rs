@@ -1,5 +1,5 @@
-//! A policy that cannot work on the machine any more: everything is given back, and the governor waits
-//! for the machine, or for a configuration, by which it can.
+//! A policy that cannot work on the machine any more: all settings are restored, and the governor
+//! waits for a machine or a configuration with which it can.
 
 use super::running::{CPUS, Machine};
 use std::fs;
@@ -18,7 +18,7 @@ fn tables(cores: usize) -> String {
     )
 }
 
-/// Brings the next CPU, with its files.
+/// Adds the next CPU, with its files.
 fn bring(machine: &Machine, cpu: usize) {
     for (from, to) in [("cpufreq/policy1", "cpufreq/policy"), ("cpu1", "cpu")] {
         crate::copy::copy(
@@ -66,7 +66,7 @@ fn a_governor_whose_tables_do_not_fit_a_changed_machine_waits_until_they_do() {
     machine.logs("nothing is governed: ");
     let why = until("it says that it waits", || waits(&machine));
     assert!(why.contains("2 cores, not 3"), "{why}");
-    // Given back: nobody holds a CPU slow meanwhile.
+    // Restored: no CPU stays slow meanwhile.
     assert!(is_given_back(&machine), "{:?}", machine.differences());
     assert!(!machine.path("var/lib/wattline/knobs.journal").exists());
     let metrics = machine.metrics();
@@ -94,7 +94,7 @@ fn a_governor_whose_tables_do_not_fit_a_changed_machine_waits_until_they_do() {
     assert!(refused.contains("4 cores, not 3"), "{refused}");
     assert!(waits(&machine).is_some());
 
-    // The machine is as it was again, and so are its tables.
+    // The machine and its tables are the old ones again.
     fs::write(&file, tables(2)).unwrap();
     remove(&machine, 2);
     until("it governs again", || waits(&machine).is_none());

@@ -1,4 +1,4 @@
-//! A real server behind a veth pair whose end moderates by NAPI deferral, and `wattline` beside it.
+//! A real server behind a veth pair whose end moderates by NAPI deferral, and `wattline` with it.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -147,13 +147,14 @@ impl Bench {
         Self::patiently(|| self.profile(more).output().unwrap())
     }
 
-    /// Another governor of this machine may be at work, in another test: not for long.
+    /// Repeats a run while another test governs this machine, which does not take long.
     pub fn patiently(run: impl Fn() -> Output) -> Output {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let output = run();
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            if !told.contains("is changing this machine's settings") || Instant::now() > deadline {
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            if !message.contains("is changing this machine's settings") || Instant::now() > deadline
+            {
                 return output;
             }
             std::thread::sleep(Duration::from_millis(500));
@@ -176,7 +177,7 @@ impl Bench {
         points["points"].as_array().cloned().unwrap()
     }
 
-    /// The deferral of the server's end in microseconds, as the kernel says it.
+    /// The deferral of the server's end in microseconds, as the kernel reports it.
     pub fn deferral_us(&self) -> u64 {
         let name = self.server.name().to_owned();
         let ask = move || {
@@ -195,7 +196,7 @@ impl Bench {
     }
 }
 
-/// Real-time priority, so that tails are the server's and not those of whatever else runs here.
+/// Real-time priority, so that other programs do not cause the tails.
 pub fn within(namespace: &Namespace, program: &Command) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace.name(), "chrt", "-r", "5"]).arg(program.get_program());

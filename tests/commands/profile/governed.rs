@@ -1,5 +1,5 @@
 //! `wattline govern` with policy copi on tables of a real server without watts: the 95th percentile
-//! stays within the target, and the card is left to wait as long as the target allows.
+//! stays within the target, and the moderation period is as long as the target allows.
 
 use super::bench::{Bench, INTERFACE, within};
 use serde_json::Value;
@@ -10,8 +10,8 @@ use wattline_needs::{KillOnDrop, until};
 use wattline_server::tables::ProfileTables;
 use wattline_units::Span;
 
-/// Loads until one keeps the target: what else runs here only ever adds to their latencies. Loads in
-/// which the guard of CPU pressure set the safe point do not count.
+/// Most loads until one keeps the target: other programs only add to latencies. Loads in which the
+/// guard of CPU pressure set the safe point do not count.
 const ROUNDS: usize = 6;
 /// Time for these loads. The guard keeps its safe point for half a minute after each rise.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -27,7 +27,7 @@ pub fn check(bench: &Bench, rate: f64) {
     let longest = p95_us(0, last).min(p95_us(1, last));
     let shortest = p95_us(0, 0).max(p95_us(1, 0));
     if longest < shortest + 300.0 {
-        // No target lies between them then: what else runs here makes the tail.
+        // Then no target lies between them: other programs cause the tail.
         return wattline_needs::machine(format_args!(
             "this machine's own 95th percentile of {shortest:.0} us \
              hides the longest period ({longest:.0} us)"
@@ -43,7 +43,8 @@ pub fn check(bench: &Bench, rate: f64) {
     let Some(loose) = govern(bench, &tables, rate, target) else { return };
     let periods = tables.periods();
     assert!((loose.period_us - periods[last].as_seconds() * 1e6).abs() < 1.0, "{loose:?}");
-    // Of requests at random, those that come soon after another wait: the tail rather than the median.
+    // Requests at random that arrive soon after another one wait: the tail grows rather than the
+    // median.
     assert!(loose.p95_us > strict.p95_us + 300.0, "{strict:?} {loose:?}");
 }
 
@@ -111,7 +112,7 @@ fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> O
         rounds += 1;
         let held = seen["power"]["moderation_seconds"][0].as_f64().unwrap() * 1e6;
         assert!(feasible.iter().any(|one| (one - held).abs() < 1.0), "{held}: {feasible:?}");
-        // The kernel holds what the governor says.
+        // The kernel has the period that the governor reports.
         assert_eq!(deferral, held.round() as u64);
         let report: Value = serde_json::from_slice(&report.stdout).unwrap();
         let micros = |name: &str| report["latency"][name].as_f64().unwrap_or(f64::INFINITY) * 1e6;
@@ -127,9 +128,9 @@ fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> O
         ));
     }
     assert!(!judged || best.p95_us < target_us, "{best:?}, target {target_us} us");
-    // Nobody measured energy, and that is said.
-    let told = "copi: energy of the tables: not measured; points are ordered by V/F state";
-    assert!(log().contains(told), "{}", log());
+    // Energy was not measured, and the log says so.
+    let line = "copi: energy of the tables: not measured; points are ordered by V/F state";
+    assert!(log().contains(line), "{}", log());
     let pid = governor.0.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(governor.0.wait().unwrap().success(), "{}", log());

@@ -10,12 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use wattline_needs::until;
 
-/// Kills at least; more where this machine is slow.
+/// Least number of kills; more if this machine is slow.
 const KILLS: u64 = 6;
 const MOST_KILLS: u64 = 60;
 /// The latest moment of a kill after the machine was changed; a point takes about 1.5 s.
 const LATEST: Duration = Duration::from_secs(4);
-/// Times that the last profile is begun again.
+/// Times that the last profile is restarted.
 const MOST_ATTEMPTS: usize = 10;
 /// Two loads by three states and the driver's own moderation.
 const POINTS: usize = 2 * 3 + 2;
@@ -46,7 +46,7 @@ fn points(machine: &Machine) -> Vec<Value> {
     file["points"].as_array().cloned().unwrap()
 }
 
-/// The process that restores this machine when its parent is gone.
+/// Returns the process that restores this machine when its parent is gone.
 fn watchdog(of: u32, root: &Path) -> Option<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -60,8 +60,8 @@ fn watchdog(of: u32, root: &Path) -> Option<u32> {
     })
 }
 
-/// Whatever the moment is: the file of points is whole and loses none, the machine is as before
-/// (by the watchdog, or where that was killed as well by the next start), and the profile goes on.
+/// At any moment: the file of points is complete and loses none, the machine is as before (restored
+/// by the watchdog, or by the next start if that was killed as well), and the profile goes on.
 #[test]
 fn a_profile_that_is_killed_restores_the_machine_and_goes_on() {
     let machine = Machine::new();

@@ -1,6 +1,6 @@
 //! `wattline profile` on real servers, over a veth pair whose end moderates by NAPI deferral, and
-//! `wattline govern` by what comes out. Needs root, ip, ethtool, ss, chrt and the server; says so
-//! and passes where something is missing.
+//! `wattline govern` with the resulting tables. Needs root, ip, ethtool, ss, chrt and the server;
+//! tests are skipped without them.
 
 mod bench;
 mod governed;
@@ -38,7 +38,7 @@ fn latency(points: &[Value], which: &str, load: u64, period: u64) -> f64 {
 fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     let test = "a_real_memcached_is_profiled_and_its_latency_follows_the_period";
     let Some(bench) = Bench::build(test, Server::Memcached) else { return };
-    // Nobody pretends to know watts: no meter sees this machine, or the test asks for none.
+    // No watts are reported: there is no meter, or the test asks for none.
     let refused = run(&bench, &[]);
     let has_meter = refused.status.success();
     if !has_meter {
@@ -57,8 +57,8 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
             println!("{which} at {rate} rps, periods of 0, 45 and 1000 us: {by_period:.0?}");
         }
     }
-    // At 1000 requests a second most come within 1000 us of one before: they wait for the timer.
-    // The median says so on a machine whose tail is made by what else runs there, too.
+    // At 1000 requests a second most arrive within 1000 us of the one before: they wait for the
+    // timer. The median shows it also on a machine where other programs cause the tail.
     let (without, with) = (latency(&points, "p50_us", 1, 0), latency(&points, "p50_us", 1, 2));
     assert!(with > without + 300.0, "{without} us and {with} us: {points:#?}");
     let tables = std::fs::read_to_string(bench.path("tables.csv")).unwrap();
@@ -78,14 +78,17 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     let other = run(&bench, &["--without-power", "--periods", "4"]);
     ended_with(&other, 65, &["points of another profile"]);
 
-    let told = std::fs::read_to_string(bench.path("tables.csv")).unwrap();
-    assert!(told.contains("# energy = \"not measured; points are ordered by V/F state"), "{told}");
+    let tables = std::fs::read_to_string(bench.path("tables.csv")).unwrap();
+    assert!(
+        tables.contains("# energy = \"not measured; points are ordered by V/F state"),
+        "{tables}"
+    );
     governed::check(&bench, RATE);
     sparse(&bench);
 }
 
-/// By a search: one V/F state and 24 periods of 1 ms at most, so that the bisection leaves most of them
-/// out; and the same command without `--sparse` would have them all.
+/// With one V/F state and 24 periods of 1 ms at most the bisection leaves most of them out; the
+/// same command without `--sparse` measures all.
 fn sparse(bench: &Bench) {
     let profiled = |target: &str| {
         let _ = std::fs::remove_file(bench.path("tables.csv.points.json"));
@@ -109,7 +112,8 @@ fn sparse(bench: &Bench) {
     assert_eq!(points.len(), 2 + 2 * 4, "{points:#?}");
 }
 
-/// Before anything is measured: what would take minutes to be told, or make every moderation look free.
+/// Refused before anything is measured: an error after minutes, or a path on which every moderation
+/// is free.
 #[test]
 fn a_profile_over_the_loopback_or_into_no_folder_is_refused_at_once() {
     let test = "a_profile_over_the_loopback_or_into_no_folder_is_refused_at_once";
@@ -123,17 +127,17 @@ fn a_profile_over_the_loopback_or_into_no_folder_is_refused_at_once() {
     };
     // From the server itself, and from a namespace in which the address is its own as well.
     for from in [&[][..], &["--netns", bench.server.name()]] {
-        let (code, told) = wanted("tables.csv", from);
-        assert_eq!(code, Some(69), "{told}");
-        assert!(told.contains("go by the loopback") && told.contains("--netns"), "{told}");
+        let (code, message) = wanted("tables.csv", from);
+        assert_eq!(code, Some(69), "{message}");
+        assert!(message.contains("go by the loopback") && message.contains("--netns"), "{message}");
     }
     let from = ["--netns", bench.client.name()];
-    let (code, told) = wanted("missing/tables.csv", &from);
-    assert_eq!(code, Some(74), "{told}");
-    assert!(told.contains("there is no folder") && told.contains("missing"), "{told}");
+    let (code, message) = wanted("missing/tables.csv", &from);
+    assert_eq!(code, Some(74), "{message}");
+    assert!(message.contains("there is no folder") && message.contains("missing"), "{message}");
 }
 
-/// The curve of the 95th percentile against the period, and what a governor makes of it.
+/// The curve of the 95th percentile against the period, and a governor that uses it.
 #[test]
 #[ignore = "takes three minutes; `make test-long` runs it"]
 fn nginx_is_profiled_over_six_periods_and_governed_within_its_latency() {
@@ -154,7 +158,7 @@ fn nginx_is_profiled_over_six_periods_and_governed_within_its_latency() {
     governed::check(&bench, RATE);
 }
 
-/// Watts by a server's model where no meter is: said to be modelled, wherever they are shown.
+/// Watts by a server's model without a meter: marked as modelled wherever they are shown.
 #[test]
 #[ignore = "measures for minutes, and waits for a machine at rest; `make test-long` runs it"]
 fn without_a_meter_a_model_of_the_server_reckons_watts_and_is_named() {

@@ -1,6 +1,6 @@
 //! Promises of this machine's platform to policies, on real drivers. The probe that all platforms
 //! pass (`governor::conformance`) runs inside and turns each knob. Its changes are seen from
-//! outside, denied knobs stay as they are, and writes that the kernel refuses are found out.
+//! outside, denied knobs stay as they are, and writes that the kernel refuses are detected.
 
 use super::knobs::{RETA, SETTINGS, differences};
 use super::{Checks, INSIDE, Witness};
@@ -36,9 +36,9 @@ const ROUTER: [&str; 8] = [
     "cores",
 ];
 const KERNEL: [&str; 4] = ["frequency", "idle-limit", "moderation", "wait: interrupt"];
-/// A router of which one port has neither moderation nor an indirection table.
+/// A router with a port that has neither moderation nor an indirection table.
 const PLAIN: [&str; 5] = ["frequency", "idle-limit", "batch", "wait: poll", "wait: interrupt"];
-/// Frames a second, and how long: a few hundred to see which queues take them.
+/// Frames per second, and the duration: a few hundred frames show the queues that take them.
 const RATE: f64 = 200.0;
 const TIME: Duration = Duration::from_secs(1);
 
@@ -81,8 +81,8 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     none_of(checks, "a server whose kernel serves", &complaints);
     let complaints = probe(machine, checks, "router eth0,lo", &PLAIN, None)?;
     none_of(checks, "a router with a port without knobs", &complaints);
-    // From the first trial on the card has one queue: the kernel refuses entries of another, so that
-    // a core that was taken out does not come back.
+    // From the first trial on the card has one queue. The kernel refuses entries for another one: a
+    // core that was taken out does not come back.
     let before = Sight::look(machine)?;
     let taken = Some("ethtool -X eth1 equal 1 && ethtool -L eth1 combined 1");
     let complaints = probe(machine, checks, "router eth0,eth1", &ROUTER, taken)?;
@@ -94,7 +94,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.equal(what, Witness::Inside, &vec!["cores", "weights"], &named);
     machine.run("ethtool -X eth1 default && ethtool -L eth1 combined 2", INSIDE)?;
     let after = Sight::look(machine)?;
-    let what = "what differs after a table was refused";
+    let what = "differences after a table was refused";
     checks.equal(what, Witness::Outside, &String::new(), &after.changes(&before));
     Ok(())
 }
@@ -104,8 +104,8 @@ fn none_of(checks: &mut Checks, of: &str, complaints: &[String]) {
     checks.equal(format!("complaints of {of}"), Witness::Inside, &none, &complaints);
 }
 
-/// Lets the probe turn all knobs, looks at each turn, and gives its complaints. `meanwhile` is done
-/// at the first turn.
+/// Lets the probe turn all knobs, checks each turn, and returns the probe's complaints. `meanwhile`
+/// runs at the first turn.
 fn probe(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -120,7 +120,7 @@ fn probe(
     for (number, knob) in KNOBS.iter().enumerate() {
         let word = if promised.contains(knob) { "promised" } else { "denied" };
         let mut last = None;
-        // At the point at which the knob is turned, and when it has been.
+        // Before and after the knob is turned.
         for (step, when) in ["before", "turned"].into_iter().enumerate() {
             let turn = format!("{knob} {word} {when}");
             let found = await_turn(machine, 2 * number + step)?;
@@ -151,7 +151,7 @@ fn probe(
     Ok(lines(COMPLAINT))
 }
 
-/// Whether a turn did what it is to do, and no more.
+/// Checks that a turn of a knob changed its setting, and nothing else.
 fn judge(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -160,7 +160,7 @@ fn judge(
     (before, now): (&Sight, &Sight),
 ) -> Result<(), Error> {
     let what = format!("{subject}: {knob}");
-    // What waits and batches are is seen by workers alone.
+    // Only workers see wait modes and batches.
     let in_memory = knob == "batch" || knob.starts_with("wait");
     if !promised || in_memory {
         let what = format!("{what}, changed from outside");
@@ -206,7 +206,7 @@ fn judge(
     Ok(())
 }
 
-/// As the card's driver counts them, not as Wattline does.
+/// Counts frames by the card's driver, not by Wattline.
 fn frames_go_to_the_first_queue(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -228,7 +228,7 @@ fn frames_go_to_the_first_queue(
     Ok(())
 }
 
-/// Whether each CPU enters its deepest state within two seconds.
+/// Returns, for each CPU, true if it enters its deepest state within two seconds.
 fn c2_entered(machine: &mut Machine) -> Result<[bool; 2], Error> {
     let mut counts = Vec::new();
     for _ in 0..2 {
@@ -244,7 +244,7 @@ fn c2_entered(machine: &mut Machine) -> Result<[bool; 2], Error> {
     Ok([grew(0), grew(1)])
 }
 
-/// Checks that denied knobs are reported, with the reason where it is the machine's.
+/// Checks that denied knobs are reported, with the reason if the machine denies them.
 fn reported(
     checks: &mut Checks,
     subject: &str,
@@ -281,7 +281,7 @@ fn go_on(machine: &mut Machine) -> Result<(), Error> {
     machine.run(&format!("echo go > {GO}"), INSIDE).map(drop)
 }
 
-/// The text of a turn, once it is there.
+/// Waits for the text of a turn.
 fn await_turn(machine: &mut Machine, number: usize) -> Result<String, Error> {
     let count = number + 1;
     let there = format!("[ $(grep -c '^{TURN}' {LOG}) -ge {count} ]");
@@ -290,8 +290,8 @@ fn await_turn(machine: &mut Machine, number: usize) -> Result<String, Error> {
     Ok(text.trim().strip_prefix(TURN.trim_end()).unwrap_or_default().trim().to_owned())
 }
 
-/// Waits until a condition holds, and fails where the program has ended without it. The condition
-/// is asked once more after the end: the program may have met it and ended between two commands.
+/// Waits until a condition holds, and fails if the program ends before. The condition is checked
+/// once more after the end: the program may have met it and ended between two commands.
 fn wait_until(holds: &str) -> String {
     format!(
         "until {holds}; do \

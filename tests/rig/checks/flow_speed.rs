@@ -1,7 +1,8 @@
 //! Speed of established flows by the kernel's chains, its flowtable and XDP programs, in turn.
 //!
-//! The machine's only processor counts instructions as its time, so that a busy host changes no figure. They
-//! are no time of real hardware: nothing misses a cache, and every instruction takes as long.
+//! The machine's only processor counts instructions as its time, so a busy host changes no figure.
+//! The figures are no times of real hardware: no access misses a cache, and all instructions take
+//! equally long.
 
 use super::lag::site::{self, Router, end};
 use super::nat::{RULES, build, lines_of, start, until_flows};
@@ -120,9 +121,9 @@ const PACKETS: &str = "/bin/ip netns exec far awk '/d0:/ { print $3 }' /proc/net
 /// Counts of the guest, or by how much they grew.
 struct Counts {
     seconds: f64,
-    /// Time of the processor without that of the busy loop, in ticks.
+    /// Processor time without the busy loop, in ticks.
     ticks: f64,
-    /// Packets that came out, and those that the kernel's stack and XDP programs forwarded.
+    /// Packets that left, and packets that the kernel's stack and XDP programs forwarded.
     packets: f64,
     stack: f64,
     xdp: f64,

@@ -23,7 +23,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let counted = Counted::ask(machine)?;
     let first = pass(machine)?;
     let mut lost = Counted::ask(machine)?.lost_since(&counted, &first);
-    // What the emulator loses before its card is beyond the guest.
+    // Frames that the emulator loses before its card never reach the guest.
     let emulator = lost.remove(BEFORE_THE_CARD).unwrap_or(0);
     checks.equal("frames lost on their way", Witness::Outside, &BTreeMap::new(), &lost);
     let given = first.sent - emulator;
@@ -38,7 +38,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.equal("frames were sent at all", Witness::Outside, &true, &(first.sent > 0));
     let before = sensors::json(machine, &stats)?;
     let mode = before["ports"][0]["mode"].as_str().unwrap_or_default().to_owned();
-    checks.equal("how eth0 is read", Witness::Inside, &"af_xdp, copy, native xdp", &mode.as_str());
+    checks.equal("mode of eth0", Witness::Inside, &"af_xdp, copy, native xdp", &mode.as_str());
     let had: Vec<bool> = received(&before).iter().map(|frames| *frames > 0).collect();
     if machine.card == "igb" {
         checks.equal("workers that got frames", Witness::Inside, &vec![true, true], &had);
@@ -52,7 +52,12 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
             .collect();
         let what = "worker 1 gets all that is steered to it";
         checks.equal(what, Witness::Inside, &vec![false, true], &gained);
-        checks.equal("and forwards it", Witness::Outside, &second.sent, &second.forwarded);
+        checks.equal(
+            "frames forwarded by that one",
+            Witness::Outside,
+            &second.sent,
+            &second.forwarded,
+        );
         knobs::end(machine, "TERM")?;
     }
     let status = stop(machine)?;
@@ -60,7 +65,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     by_xdp(machine, checks)
 }
 
-/// The same way without a worker.
+/// Forwards from `eth0` to `eth1` by XDP programs, without a worker.
 fn by_xdp(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let neighbour = format!("arp -i eth1 -s 10.2.0.2 {}", mac_text(traffic::SINK));
     machine.run(&neighbour, INSIDE)?;
@@ -71,7 +76,7 @@ fn by_xdp(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     };
     let expected = "af_xdp, copy, native xdp, xdp forward";
     let found = mode(machine)?;
-    checks.equal("how eth1 is sent to by XDP", Witness::Inside, &expected, &found.as_str());
+    checks.equal("mode of eth1 with XDP programs", Witness::Inside, &expected, &found.as_str());
     let counts = pass(machine)?;
     let what = "frames forwarded by XDP";
     checks.equal(what, Witness::Outside, &counts.sent, &counts.forwarded);
@@ -110,7 +115,7 @@ pub(super) fn start(machine: &mut Machine, more: &str) -> Result<(), Error> {
     launch(machine, "", &neighbour)
 }
 
-/// Starts it with keys of `[router]` and what else is said.
+/// Starts it with keys of `[router]` and with `more`.
 pub(super) fn launch(machine: &mut Machine, keys: &str, more: &str) -> Result<(), Error> {
     let config = format!(
         "[router]\nworkers = 2\ncpus = [0, 1]\nsocket = \"{SOCKET}\"\n{keys}\n\

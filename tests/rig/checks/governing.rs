@@ -3,6 +3,7 @@
 
 use super::forwarding::{start, stop};
 use super::knobs::{RETA, SETTINGS, differences};
+use super::server::{HIGHEST, LOWEST, wait_for};
 use super::stretch::{Counted, Sight, Stretch, look, offer};
 use super::{Checks, INSIDE, Witness, power, sensors};
 use std::collections::BTreeMap;
@@ -15,8 +16,8 @@ const POWER: &str =
     "[power]\nplatform = \"host\"\nmay_raise = true\npolicy = \"queue-length:silence=500ms\"\n";
 /// Frames a second that an emulated machine forwards without loss even on a busy host.
 const LITTLE: f64 = 50.0;
-/// Then so many, one after the other until the router asks for all of its machine: what one
-/// core of it can forward depends on what the host leaves to it.
+/// Higher rates, offered one after the other until the router uses all of its machine: the capacity
+/// of a core depends on the load of the host.
 const MUCH: [f64; 6] = [2.5e3, 5e3, 1e4, 2e4, 4e4, 8e4];
 /// More than any host emulates.
 const TOO_MUCH: f64 = 2e5;
@@ -26,11 +27,8 @@ const TIME: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Directory of the CPUs' files.
 const CPUS: &str = "/sys/devices/system/cpu/";
-/// The control values of the lowest and the highest frequency.
-const LOWEST: u8 = 16;
-const HIGHEST: u8 = 33;
 
-/// Lets the router govern, and looks.
+/// Lets the router govern, and checks its machine.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let before = machine.run(SETTINGS, INSIDE)?;
     let resting = machine.registers()?;
@@ -43,7 +41,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     at_rest(checks, "under little load", &rest);
     checks.load.push(first);
     rises(machine, checks, &rest)?;
-    // What is lost now must be counted where it is lost.
+    // Losses from here on must be counted where they occur.
     let overload = offer(machine, TOO_MUCH, TIME)?;
     checks.load.push(overload);
     falls(machine, checks, &rest)?;
@@ -59,16 +57,16 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     // The same configuration again, whose file is still there.
     let plan = sensors::json(machine, "wattline plan /tmp/router.toml --json")?;
     start(machine, POWER)?;
-    wait_for(machine, [LOWEST; 2])?;
+    wait_for(machine, LOWEST)?;
     planned(machine, checks, &plan, &before)?;
     machine.run("kill -KILL $(cat /tmp/router.pid)", INSIDE)?;
     restored(machine, checks, "SIGKILL, by the watchdog", resting, &table, &before)
 }
 
-/// The least of everything: one queue, the lowest frequency of both CPUs, the second one free to
-/// sleep as deep as it can, and the watts that belong to it.
+/// Checks the state at rest: one queue, the lowest frequency of both CPUs, the second CPU free to
+/// enter its deepest state, and the corresponding watts.
 fn at_rest(checks: &mut Checks, when: &str, seen: &Sight) {
-    let lowest = f64::from(LOWEST) * 1e8;
+    let lowest = f64::from(LOWEST[0]) * 1e8;
     let what = format!("frequency of each CPU, {when}");
     checks.equal(what, Witness::Outside, &[lowest; 2], &seen.frequency_hertz);
     checks.equal(format!("queues in use, {when}"), Witness::Outside, &1, &seen.queues);
@@ -80,19 +78,19 @@ fn at_rest(checks: &mut Checks, when: &str, seen: &Sight) {
     checks.equal(format!("milliwatts read, {when}"), Witness::Inside, &table, &read);
 }
 
-/// Offers more and more until all was seen to rise, and both CPUs at their fastest; that is not
-/// demanded of a host that leaves the guest too little to take in so much.
+/// Offers more and more until every quantity has risen and both CPUs run at their fastest. A host
+/// that leaves the guest too little time to receive so much need not reach that.
 fn rises(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(), Error> {
     let mut rose = Rise::default();
     for rate in MUCH {
         let stretch = offer(machine, rate, TIME)?;
         let fastest = [0, 1].map(|cpu| stretch.range(|sight| sight.frequency_hertz[cpu])[1]);
-        // All of it in one stretch, whatever a later one shows.
+        // All of them in one stretch; later ones do not count.
         if rose != Rise::ALL {
             rose = Rise::above(&stretch, rest);
         }
         checks.load.push(stretch);
-        if rose == Rise::ALL && fastest == [f64::from(HIGHEST) * 1e8; 2] {
+        if rose == Rise::ALL && fastest == HIGHEST.map(|value| f64::from(value) * 1e8) {
             break;
         }
     }
@@ -147,8 +145,8 @@ fn falls(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(),
     Ok(())
 }
 
-/// No frame was changed, none vanished in the router, and those that found no room in a ring were
-/// counted. What the emulator loses before its card is beyond the guest.
+/// Checks that no frame was changed, none vanished in the router, and drops at full rings were
+/// counted. Frames that the emulator loses before its card never reach the guest.
 fn conserved(machine: &mut Machine, checks: &mut Checks, first: &Counted) -> Result<(), Error> {
     let odd: u64 = checks.load.iter().map(|stretch| stretch.counts.odd).sum();
     checks.equal("frames forwarded wrongly", Witness::Outside, &0, &odd);
@@ -174,7 +172,7 @@ fn conserved(machine: &mut Machine, checks: &mut Checks, first: &Counted) -> Res
     Ok(())
 }
 
-/// The plan is what the router did, no more and no less, as far as files show it.
+/// Checks that the router did what its plan lists and nothing else, as far as files show it.
 fn planned(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -214,19 +212,7 @@ fn planned(
     Ok(())
 }
 
-/// Waits until the registers are so, and says what they are in the end.
-fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let registers = machine.registers()?;
-        if registers == wanted || Instant::now() >= end {
-            return Ok(registers);
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
-/// Whether everything is as it was before the router governed.
+/// Checks that everything is as it was before the router governed.
 fn restored(
     machine: &mut Machine,
     checks: &mut Checks,

@@ -13,18 +13,18 @@ use wattline_testbed::topology::mac_text;
 
 const GOVERNED: &str = "policy = \"queue-length:q_h=8,q_l=4,c_up=1,c_down=20,silence=500ms\"\n\
     knobs = [\"cores\"]\ninterfaces = [\"eth0\", \"eth1\"]\n";
-/// Frames a second under which one core is enough, and those of which the first suffices that the host can
-/// emulate and one core cannot keep up with.
+/// Frames per second that one core can forward, and higher rates. The first of these that the host
+/// can emulate and one core cannot forward is used.
 const LITTLE: [f64; 1] = [50.0];
 const MUCH: [f64; 4] = [2.5e3, 1e4, 4e4, 1.6e5];
 const TIME: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Random moments at which the governor is killed, for each means.
+/// Number of random moments at which the governor is killed, for each means.
 const KILLS: usize = 10;
-/// Shows the guard no pressure, which a busy host makes.
+/// Hides the CPU pressure that a busy host causes from the guard.
 const CALM: &str = "for f in pressure/cpu schedstat; do still=/tmp/${f##*/}.still; \
     cat /proc/$f > $still && mount --bind $still /proc/$f; done; true";
-/// Has the card's driver start it again, as some drivers do for a new table.
+/// Makes the card's driver reset the card, as some drivers do for a new table.
 const RESET: &str = "n=$(cat /sys/class/net/eth0/carrier_changes); ethtool -r eth0; \
     until [ $(cat /sys/class/net/eth0/carrier_changes) -ge $((n + 2)) ] && \
     [ $(cat /sys/class/net/eth0/carrier) = 1 ]; do sleep 0.2; done";
@@ -115,7 +115,7 @@ fn pass(machine: &Machine, rate: f64, time: Duration) -> Result<traffic::Traffic
     traffic::pass(into, out, rate, time)
 }
 
-/// Offers these loads one after the other until the sight is as wanted; returns the last one.
+/// Offers these loads one after the other until the sight is as expected; returns the last sight.
 fn offer(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -153,7 +153,7 @@ fn offer(
     Ok(found)
 }
 
-/// Checks that all settings are as before; the watchdog restores one after the other.
+/// Checks that all settings are as before. The watchdog restores them one after the other.
 fn restored(
     machine: &mut Machine,
     checks: &mut Checks,

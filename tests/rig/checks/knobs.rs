@@ -1,12 +1,12 @@
-//! Every knob, turned by a session of Wattline inside, seen from outside, and as it was after
-//! each way in which a session can end.
+//! Every knob, turned by a session of Wattline inside and checked from outside, also after each way
+//! in which a session can end.
 
 use super::{Checks, INSIDE, Witness, power};
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, agent, traffic};
 
-/// All that the wishes below, or a governor, may touch, in the guest's own words.
+/// Prints all settings that the requests below, or a governor, may change.
 pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     grep . cpufreq/policy*/scaling_governor cpufreq/policy*/scaling_setspeed \
     cpufreq/policy*/scaling_m??_freq cpu*/cpuidle/state*/disable cpu*/power/pm_qos_resume_latency_us \
@@ -14,11 +14,11 @@ pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
 /// Requests to the agent, in its words.
-const WISHES: [&str; 5] =
+const REQUESTS: [&str; 5] =
     ["frequency 0 1.6", "frequency 1 2.4", "idle 0 10", "moderation eth0 100", "redirect eth0 1"];
 
-/// Registers of the 82576 controller (Intel 318551, sections 8.10.17 and 8.8.12): the redirect
-/// table, four entries a word, and the throttling of receive queue 1's interrupt, whose
+/// Registers of the 82576 controller (Intel 318551, sections 8.10.17 and 8.8.12): the
+/// indirection table, four entries a word, and the throttling of receive queue 1's interrupt, whose
 /// microseconds are in bits 2 to 14.
 pub(super) const RETA: (u64, usize) = (0x5c00, 32);
 const EITR: u64 = 0x1688;
@@ -26,9 +26,9 @@ const EITR: u64 = 0x1688;
 /// End of a session.
 #[derive(Clone, Copy)]
 enum Ending {
-    /// It is finished.
+    /// The session is finished.
     Finish,
-    /// Its program is told to stop, and drops it.
+    /// Its program gets SIGTERM, and drops the session.
     Drop,
     /// Its program is killed; `wattline restore` follows.
     KillAndRestore,
@@ -36,12 +36,12 @@ enum Ending {
     KillAndNext,
 }
 
-/// Sets everything, looks at it, and ends the session, once for each ending.
+/// Sets everything, checks it, and ends the session, once for each ending.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let before = machine.run(SETTINGS, INSIDE)?;
     let resting = machine.registers()?;
     let has_table = machine.card == "igb";
-    let wishes = if has_table { &WISHES[..] } else { &WISHES[..4] };
+    let requests = if has_table { &REQUESTS[..] } else { &REQUESTS[..4] };
     let table = if has_table { machine.card_registers("eth0", RETA.0, RETA.1)? } else { vec![] };
     for (ending, name) in [
         (Ending::Finish, "an orderly end"),
@@ -49,7 +49,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
         (Ending::KillAndRestore, "SIGKILL and restore"),
         (Ending::KillAndNext, "SIGKILL and the next start"),
     ] {
-        start(machine, wishes)?;
+        start(machine, requests)?;
         checks.equal(
             format!("frequencies set, before {name}"),
             Witness::Outside,
@@ -103,7 +103,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     Ok(())
 }
 
-/// The effect of the wishes, beside what the registers show.
+/// Checks the effect of the requests that registers do not show.
 fn seen_inside(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     power::follows_registers(machine, checks, "1.6 and 2.4 GHz set")?;
     let speeds =
@@ -111,7 +111,7 @@ fn seen_inside(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
     checks.equal("kHz shown by cpufreq", Witness::Inside, &"1600000\n2400000\n", &&*speeds);
     let moderation = machine.run("ethtool -c eth0 | grep ^rx-usecs:", INSIDE)?;
     checks.equal("moderation of eth0", Witness::Inside, &"rx-usecs: 100", &moderation.trim());
-    // A state that is forbidden is entered no more, and one that is allowed still is.
+    // A forbidden state is not entered any more; an allowed one is.
     let entered = |machine: &mut Machine| {
         let counts =
             machine.run("cat /sys/devices/system/cpu/cpu*/cpuidle/state2/usage", INSIDE)?;
@@ -140,23 +140,23 @@ fn seen_in_card(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error>
     Ok(())
 }
 
-/// After a kill everything is still as it was set: else nothing would have been restored.
+/// Checks that all settings are still in force after a kill: else nothing would be left to restore.
 fn killed(machine: &mut Machine, checks: &mut Checks, status: i32) -> Result<(), Error> {
     checks.equal("exit code, killed", Witness::Inside, &137, &status);
     let registers = machine.registers()?;
-    checks.equal("frequencies left by the killed", Witness::Outside, &[16, 24], &registers);
+    checks.equal("frequencies after the kill", Witness::Outside, &[16, 24], &registers);
     Ok(())
 }
 
-/// Starts an agent in the guest and waits until it has fulfilled its wishes.
-pub(super) fn start(machine: &mut Machine, wishes: &[&str]) -> Result<(), Error> {
-    machine.run("rm -f /tmp/agent.*; touch /tmp/agent.wishes", INSIDE)?;
-    for wish in wishes {
-        machine.run(&format!("echo '{wish}' >> /tmp/agent.wishes"), INSIDE)?;
+/// Starts an agent in the guest and waits until it has made all changes.
+pub(super) fn start(machine: &mut Machine, requests: &[&str]) -> Result<(), Error> {
+    machine.run("rm -f /tmp/agent.*; touch /tmp/agent.requests", INSIDE)?;
+    for request in requests {
+        machine.run(&format!("echo '{request}' >> /tmp/agent.requests"), INSIDE)?;
     }
-    // The arguments are for a test program, which is the agent in one of its tests.
+    // The arguments are those of a test program: the agent is one of its tests.
     let line = format!(
-        "(sh -c 'echo $$ > /tmp/agent.pid; exec env {}=/tmp/agent.wishes agent --exact agent \
+        "(sh -c 'echo $$ > /tmp/agent.pid; exec env {}=/tmp/agent.requests agent --exact agent \
          --nocapture' > /tmp/agent.log 2>&1; echo $? > /tmp/agent.status) & true",
         agent::REQUESTS
     );
@@ -178,7 +178,7 @@ pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
     Ok(machine.run(&line, INSIDE)?.trim().parse().unwrap_or(-1))
 }
 
-/// The lines of `after` that `before` has not, at the same place.
+/// Returns the lines of `after` that differ from the same line of `before`.
 pub(super) fn differences(before: &str, after: &str) -> String {
     let mut different: Vec<&str> = before
         .lines()

@@ -53,7 +53,7 @@ pub struct Check {
     pub found: String,
     /// Who saw it: `inside` the guest, or the emulator `outside`.
     pub witness: Witness,
-    /// Whether it is what should be seen.
+    /// True if the observation is the expected one.
     pub holds: bool,
 }
 
@@ -67,26 +67,25 @@ pub enum Witness {
     Outside,
 }
 
-/// All checks, as they were made.
+/// All checks, in their order.
 #[derive(Debug, Default, Serialize)]
 pub struct Checks {
-    /// In their order.
     pub checks: Vec<Check>,
     /// The governed router's behaviour under load.
     pub load: Vec<Stretch>,
-    /// Checks that could not be made here, and why: neither held nor failed.
+    /// Checks that could not be made here, with the reason: neither held nor failed.
     pub left_out: Vec<(String, String)>,
     #[serde(skip)]
-    told: Option<fn(&Check)>,
+    report: Option<fn(&Check)>,
 }
 
 impl Checks {
-    /// None yet; each will be told as it is made: all of them take minutes.
-    pub fn told_by(told: fn(&Check)) -> Self {
-        Self { told: Some(told), ..Self::default() }
+    /// Returns an empty list that passes each check to `report` at once: all of them take minutes.
+    pub fn reported_by(report: fn(&Check)) -> Self {
+        Self { report: Some(report), ..Self::default() }
     }
 
-    /// Notes whether `found` is `expected`.
+    /// Adds a check that `found` is `expected`.
     fn equal<T: PartialEq + std::fmt::Debug>(
         &mut self,
         what: impl Into<String>,
@@ -99,7 +98,7 @@ impl Checks {
         self.note(Check { what: what.into(), expected, found: text, witness, holds });
     }
 
-    /// Notes whether `found` lies in a range.
+    /// Adds a check that `found` lies in a range.
     fn within(
         &mut self,
         what: impl Into<String>,
@@ -112,28 +111,29 @@ impl Checks {
         self.note(Check { what: what.into(), expected, found: text, witness, holds });
     }
 
-    /// Notes that something cannot be judged here.
+    /// Notes that a check cannot be made here.
     fn leave_out(&mut self, what: String, why: String) {
-        if self.told.is_some() {
+        if self.report.is_some() {
             println!("----  {what}: not judged: {why}");
         }
         self.left_out.push((what, why));
     }
 
     fn note(&mut self, check: Check) {
-        if let Some(told) = self.told {
-            told(&check);
+        if let Some(report) = self.report {
+            report(&check);
         }
         self.checks.push(check);
     }
 
-    /// Those that do not hold.
+    /// Returns the checks that do not hold.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.holds)
     }
 }
 
-/// Adds all checks but those of single applications and daemons on a machine whose guest has `wattline` and the program `agent` in `/bin`.
+/// Adds all checks, except checks of single applications and daemons, on a machine whose guest has
+/// `wattline` and the program `agent` in `/bin`.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is no error.
@@ -191,7 +191,7 @@ pub fn suspend(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
     suspend::check(machine, checks)
 }
 
-/// Adds the checks of what this machine's platform promises, on such a machine.
+/// Adds the checks of the promises of this machine's platform, on such a machine.
 ///
 /// # Errors
 /// As [`all`].
@@ -201,7 +201,7 @@ pub fn conformance(machine: &mut Machine, checks: &mut Checks) -> Result<(), Err
     if machine.card == "igb" { conformance::check(machine, checks) } else { Ok(()) }
 }
 
-/// Governors that follow the load would move the registers while they are looked at.
+/// Fixes the frequencies: governors that follow the load would change the registers meanwhile.
 fn prepare(machine: &mut Machine) -> Result<(), Error> {
     let fixed = "for p in /sys/devices/system/cpu/cpufreq/policy*; \
                  do echo performance > $p/scaling_governor; done";
@@ -209,7 +209,7 @@ fn prepare(machine: &mut Machine) -> Result<(), Error> {
     machine.run("for i in $(ls /sys/class/net); do ip link set $i up; done", INSIDE).map(drop)
 }
 
-/// The longest names of checks, so that those told one by one stand in columns.
+/// Width of the column of names, for checks that are printed one by one.
 const WIDTH: usize = 72;
 
 impl std::fmt::Display for Check {

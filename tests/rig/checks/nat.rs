@@ -26,10 +26,10 @@ type Ends = (&'static str, &'static str);
 const ENDS: Ends = ("10.2.0.2:7000", "10.2.0.1");
 const ENDS_V6: Ends = ("[fd02::2]:7000", "fd02::1");
 const PLAIN_V6: Ends = ("[fd02::2]:7000", "fd01::2");
-/// Flows at a time, which a process has descriptors for.
+/// Flows at a time, limited by the descriptors of a process.
 const FLOWS: u64 = 500;
-/// Datagrams of a flow, and the most of them that the kernel forwards: those until it is established, in
-/// both directions.
+/// Datagrams of a flow, and the most of them that the kernel forwards until the flow is
+/// established, in both directions.
 const ROUNDS: u64 = 5;
 const FIRST: u64 = 2;
 pub(super) const RULES: &str = "/tmp/rules.nft";
@@ -59,7 +59,7 @@ const CHANGES: [&str; 6] = [
     "nft -f /tmp/whole.nft",
 ];
 
-/// Makes c1 the port of a bridge, and IPv6 pass without translation.
+/// Makes c1 a port of a bridge, and turns off translation of IPv6.
 const BRIDGE: &str = "\
     link add br0 type bridge\nlink set br0 address 02:00:00:00:00:b0\naddress flush dev c1 scope global\n\
     link set c1 master br0\naddress add 10.1.0.1/24 dev br0\naddress add fd01::1/64 dev br0 nodad\n\
@@ -67,8 +67,8 @@ const BRIDGE: &str = "\
 const PLAIN: &str = "nft flush chain inet router translate; \
     nft add rule inet router translate meta nfproto ipv4 oifname c0 masquerade";
 
-/// Boots a machine and makes all checks; `agent` is a program that sends and receives flows, of which there
-/// are `batches` of each kind.
+/// Boots a machine and makes all checks; `agent` is a program that sends and receives flows, in
+/// `batches` of each kind.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is not an error.
@@ -132,7 +132,7 @@ pub(super) fn start(machine: &mut Machine) -> Result<Router, Error> {
     Router::start_with(machine, "nat", "xdp_forward = \"on\"", [("lan", "c1"), ("wan", "c0")])
 }
 
-/// Has batches of flows pass, each packet of which either XDP programs or the kernel forward.
+/// Passes batches of flows; each packet is forwarded by XDP programs or by the kernel.
 fn pass(
     machine: &mut Machine,
     router: &Router,
@@ -219,8 +219,8 @@ pub(super) fn until_flows(
     Ok(())
 }
 
-/// Has datagrams and their answers pass, none of which may be lost or translated wrongly. Returns the packets
-/// that XDP programs and the kernel forwarded.
+/// Passes datagrams and their answers, none of which may be lost or translated wrongly. Returns the
+/// packets that XDP programs and the kernel forwarded.
 fn exchange(
     machine: &mut Machine,
     router: &Router,
@@ -234,8 +234,8 @@ fn exchange(
     };
     let before = counts(machine)?;
     begin(machine, "far", &format!("reflect {reflector}"))?;
-    let wish = format!("exchange {reflector} {flows} {rounds} 0 {seen_as}");
-    let said = exchanged(&machine.run(&end("near", &wish), EXCHANGE)?);
+    let task = format!("exchange {reflector} {flows} {rounds} 0 {seen_as}");
+    let said = exchanged(&machine.run(&end("near", &task), EXCHANGE)?);
     let whole = format!("exchanged {} lost 0 wrong 0", flows * rounds);
     checks.equal("datagrams and answers", Witness::Inside, &whole, &said);
     let after = counts(machine)?;
@@ -270,7 +270,7 @@ fn stream(
     Ok(())
 }
 
-/// Packets with unfinished checksums are the kernel's, which finishes them.
+/// Packets with unfinished checksums go to the kernel, which completes them.
 fn unfinished(machine: &mut Machine, router: &Router, checks: &mut Checks) -> Result<(), Error> {
     let offload = |to: &str| format!("/bin/ip netns exec near ethtool -K p0 tx {to}");
     machine.run(&offload("on"), INSIDE)?;
@@ -287,8 +287,8 @@ fn times_out(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let line = "grep 10.1.0.2 /proc/net/nf_conntrack | grep -c 'dport=7000.*OFFLOAD' || true";
     site::until(machine, &format!("[ $({line}) = 0 ]"))?;
     begin(machine, "far", &format!("reflect {}", ENDS.0))?;
-    let wish = format!("exchange {} 1 40 200 {}", ENDS.0, ENDS.1);
-    machine.run(&format!("({} > /tmp/near.out) & sleep 7", end("near", &wish)), INSIDE)?;
+    let task = format!("exchange {} 1 40 200 {}", ENDS.0, ENDS.1);
+    machine.run(&format!("({} > /tmp/near.out) & sleep 7", end("near", &task)), INSIDE)?;
     let used = machine.run(line, INSIDE)?;
     checks.equal("flow in use after twice its timeout", Witness::Inside, &"1", &used.trim());
     site::until(machine, "grep -q exchanged /tmp/near.out")?;
@@ -303,8 +303,8 @@ fn times_out(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
 /// The flowtable changes while flows run.
 fn changes(machine: &mut Machine, router: &Router, checks: &mut Checks) -> Result<(), Error> {
     begin(machine, "far", &format!("reflect {}", ENDS.0))?;
-    let wish = format!("exchange {} 20 300 50 {}", ENDS.0, ENDS.1);
-    machine.run(&format!("({} > /tmp/near.out) & sleep 2", end("near", &wish)), INSIDE)?;
+    let task = format!("exchange {} 20 300 50 {}", ENDS.0, ENDS.1);
+    machine.run(&format!("({} > /tmp/near.out) & sleep 2", end("near", &task)), INSIDE)?;
     for change in CHANGES {
         machine.run(&format!("{change}; sleep 2"), INSIDE)?;
     }

@@ -122,7 +122,7 @@ fn figures(run: &Value) -> [f64; 5] {
     [forward + back, run["cpu_percent"].as_f64().unwrap_or(f64::NAN), forward, back, watts]
 }
 
-/// Whether a figure of the last runs agrees.
+/// Returns true if the last runs agree on a figure.
 fn agree(runs: &[[f64; 5]], figure: usize) -> bool {
     let last = runs.iter().rev().take(AGREEING).map(|run| run[figure]);
     let (least, most) =

@@ -1,11 +1,11 @@
-//! Power: what the real driver of the ACPI power meter reads, against the formula of
-//! `rig/machine.asl` on the registers that are seen from outside.
+//! Power: readings of the real driver of the ACPI power meter, against the formula of
+//! `rig/machine.asl` on the registers that are read from outside.
 
 use super::{Checks, INSIDE, Witness, sensors};
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
-/// The driver asks the table once in this time.
+/// Time between two readings of the table by the driver.
 const SAMPLE: &str = "sleep 2";
 
 /// Sets frequencies by hand and reads the power of each.
@@ -26,8 +26,8 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     attributed(machine, checks)
 }
 
-/// Takes the machine apart by records of it at its slowest and at its fastest: the rest is what
-/// the formula gives for the slowest, and what came on top is the difference.
+/// Attributes the machine's power from records at its slowest and at its fastest: the idle part is
+/// the formula's value for the slowest, the rest is the difference.
 fn attributed(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let mut watts = Vec::new();
     for (governor, file) in [("powersave", "idle"), ("performance", "loaded")] {
@@ -61,7 +61,7 @@ fn attributed(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compares the power that Wattline reads now with what the registers should cost.
+/// Compares the power that Wattline reads with the formula on the registers.
 pub(super) fn follows_registers(
     machine: &mut Machine,
     checks: &mut Checks,

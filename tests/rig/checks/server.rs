@@ -12,29 +12,27 @@ use wattline_testbed::rig::{Machine, traffic};
 const SOCKET: &str = "/tmp/govern.sock";
 /// Time that a busy host may take to show the load, and the guard of CPU pressure to forget it.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// The control values of the lowest and the highest frequency.
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
-/// The profile's policy, looking once a second instead of ten times: an emulator that shares its host
-/// with other tests is so slow that ten looks a second are a load by themselves.
+/// Control values of both CPUs for the lowest and the highest frequency.
+pub(super) const LOWEST: [u8; 2] = [16; 2];
+pub(super) const HIGHEST: [u8; 2] = [33; 2];
+/// The profile's policy with one sample per second instead of ten: on an emulator that shares its
+/// host with other tests, ten samples per second are a load by themselves.
 pub(super) const POLICY: &str = "policy = \"conservative:sampling_rate=1s,up_threshold=90,\
     down_threshold=60,freq_step=10\"";
-/// Keeps both CPUs busy, until it is told to stop.
+/// Keeps both CPUs busy until the file `/tmp/burn.stop` exists.
 pub(super) const BURN: &str = "rm -f /tmp/burn.stop; for i in 0 1; do \
     (while [ ! -e /tmp/burn.stop ]; do :; done) > /dev/null 2>&1 & done; true";
 
-/// Governs the guest by a profile that turns every knob, once to an orderly end and once to a
-/// SIGKILL.
+/// Governs the guest by a profile that turns every knob. Ends once in order and once by SIGKILL.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let before = machine.run(SETTINGS, INSIDE)?;
     let resting = machine.registers()?;
     checks.equal("fast before it is governed", Witness::Outside, &HIGHEST, &resting);
     start(machine)?;
-    // An idle guest on a busy host takes a little longer to be idle.
     let low = wait_for(machine, LOWEST)?;
     checks.equal("frequencies at low load", Witness::Outside, &LOWEST, &low);
-    // Looking is load, too: the mean of some seconds lies a little above what the lowest costs, and
-    // well below what the machine cost before.
+    // Sampling is load, too: the mean of some seconds lies a little above the power at the lowest
+    // frequency, and well below the power before.
     let [least, most] = [LOWEST, resting].map(|at| f64::from(power::milliwatts(at)) / 1e3);
     let low = least - 0.1..least + (most - least) / 2.0;
     let watts = watts_within(machine, &low)?;
@@ -61,7 +59,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
 
     start(machine)?;
     wait_for(machine, LOWEST)?;
-    // A CPU goes and comes back: the kernel keeps what was set for it.
+    // A CPU goes and comes back: the kernel keeps its settings.
     let line = "cd /sys/devices/system/cpu/cpu1; echo 0 > online; sleep 3; echo 1 > online";
     machine.run(line, INSIDE)?;
     machine.run(BURN, INSIDE)?;
@@ -75,7 +73,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     unconfigured(machine, checks, resting, &before)
 }
 
-/// Without a word of configuration.
+/// Governs without a configuration file.
 fn unconfigured(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -85,7 +83,7 @@ fn unconfigured(
     let line = "rm -f /tmp/govern.*; (sh -c 'echo $$ > /tmp/govern.pid; exec wattline govern --json' \
                 > /tmp/govern.out 2> /tmp/govern.log; echo $? > /tmp/govern.status) & true";
     machine.run(line, INSIDE)?;
-    // The kernel controls the frequency then; how low it goes in an emulated machine is its affair.
+    // The kernel controls the frequency then; its lowest value in an emulated machine is not fixed.
     let line = "for second in $(seq 60); do \
                 grep -qx schedutil /sys/devices/system/cpu/cpufreq/policy0/scaling_governor && break; sleep 1; done; \
                 cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor";
@@ -101,7 +99,7 @@ fn unconfigured(
     restored(machine, checks, "governing without a configuration", resting, before)
 }
 
-/// Another program puts settings back to what they were before: they are set again.
+/// Settings that another program resets to their values from before are set again.
 fn put_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let line = "echo performance > /sys/devices/system/cpu/cpufreq/policy0/scaling_governor; \
                 until grep -q 'scaling_governor: it was put back' /tmp/govern.log; do sleep 0.2; done; \
@@ -109,11 +107,11 @@ fn put_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let left = machine.run(line, INSIDE)?;
     checks.equal("settings left to another program", Witness::Inside, &"0", &left.trim());
     let low = wait_for(machine, LOWEST)?;
-    checks.equal("frequencies, once put back by another", Witness::Outside, &LOWEST, &low);
+    checks.equal("frequencies, once reset by another program", Witness::Outside, &LOWEST, &low);
     Ok(())
 }
 
-/// Tells it to end, and looks at its exit code.
+/// Ends the governor, and checks its exit code.
 pub(super) fn ends_well(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let line = "kill -TERM $(cat /tmp/govern.pid); until [ -s /tmp/govern.status ]; \
                 do sleep 0.1; done; cat /tmp/govern.status";
@@ -148,8 +146,8 @@ pub(super) fn stats(machine: &mut Machine) -> Result<serde_json::Value, Error> {
     sensors::json(machine, &format!("wattline stats --json --socket {SOCKET}"))
 }
 
-/// The mean power of some seconds as the governor tells it, once it is of low load alone: where the
-/// host is busy, the guest's own chores raise its frequency now and then.
+/// Returns the governor's mean power of some seconds, once it covers low load alone: on a busy
+/// host, the guest's own tasks raise its frequency now and then.
 fn watts_within(machine: &mut Machine, range: &Range<f64>) -> Result<f64, Error> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -162,11 +160,11 @@ fn watts_within(machine: &mut Machine, range: &Range<f64>) -> Result<f64, Error>
 }
 
 fn start(machine: &mut Machine) -> Result<(), Error> {
-    // Allowed to raise, so that it turns every knob, also back.
+    // With permission to raise, so that it turns every knob in both directions.
     start_by(machine, &format!("profile = \"max-save\"\nmay_raise = true\n{POLICY}\n"))
 }
 
-/// Governs by what stands behind `[govern]`, and waits until it answers.
+/// Governs with these keys of `[govern]`, and waits until the governor answers.
 pub(super) fn start_by(machine: &mut Machine, text: &str) -> Result<(), Error> {
     start_with(machine, "", text)
 }
@@ -210,7 +208,7 @@ pub(super) fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2]
     }
 }
 
-/// Whether everything is as it was before.
+/// Checks that everything is as it was before.
 pub(super) fn restored(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -234,7 +232,8 @@ pub(super) fn restored(
     Ok(())
 }
 
-/// Without the interrupts' CPUs, which this governor leaves alone and a CPU that goes moves.
+/// Leaves out the CPUs of interrupts, which this governor does not set and a CPU that goes offline
+/// moves.
 fn own(settings: &str) -> String {
     let lines = settings.lines().filter(|line| !line.starts_with("/proc/irq"));
     lines.map(|line| format!("{line}\n")).collect()

@@ -1,4 +1,4 @@
-//! One stretch of load on the governed router, and what is seen of its machine meanwhile.
+//! One stretch of load on the governed router, and samples of its machine meanwhile.
 
 use super::forwarding::stats;
 use super::knobs::RETA;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, traffic};
 
-/// A look at the idle-state limits and the power meter: `0 1 127797000`, by shell builtins, since
-/// a busy guest takes long to start a program.
+/// Sample of the idle-state limits and the power meter: `0 1 127797000`, by shell builtins, since a
+/// busy guest takes long to start a program.
 const LOOK: &str = "cd /sys/devices/system/cpu; read a < cpu0/power/pm_qos_resume_latency_us; \
     read b < cpu1/power/pm_qos_resume_latency_us; \
     for f in /sys/class/hwmon/hwmon*/device/power1_average; do read w < $f; done; echo $a $b $w";
@@ -46,11 +46,11 @@ pub struct Stretch {
     pub lost: BTreeMap<&'static str, u64>,
     /// Changes of the operating point, as the router counts them.
     pub transitions: u64,
-    /// All that was seen, in its order; the last after the load has ended.
+    /// Samples in their order; the last one after the load has ended.
     pub sights: Vec<Sight>,
 }
 
-/// Looks at the machine from outside and inside.
+/// Samples the machine from outside and inside.
 pub(super) fn look(machine: &mut Machine) -> Result<Sight, Error> {
     let registers = machine.registers()?;
     let table = machine.card_registers("eth0", RETA.0, RETA.1)?;
@@ -70,7 +70,7 @@ pub(super) fn look(machine: &mut Machine) -> Result<Sight, Error> {
     })
 }
 
-/// Offers a load, and looks at the machine meanwhile and once after it.
+/// Offers a load, and samples the machine meanwhile and once after it.
 pub(super) fn offer(machine: &mut Machine, rate: f64, time: Duration) -> Result<Stretch, Error> {
     let copy = |machine: &Machine, number: usize| {
         let wire = machine.wires.get(number).map(|wire| wire.try_clone());
@@ -162,7 +162,7 @@ impl Counted {
 }
 
 impl Stretch {
-    /// The least and the most of something that was seen.
+    /// Returns the least and the greatest value of a quantity.
     pub fn range(&self, of: impl Fn(&Sight) -> f64) -> [f64; 2] {
         let values = self.sights.iter().map(of);
         values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| {

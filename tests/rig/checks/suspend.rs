@@ -1,21 +1,21 @@
-//! `wattline govern` over a suspend to memory, in which the guest's monotonic clock stands still and
-//! the clock of its boot does not: it begins anew, counts no watts for the time,
-//! and gives all back.
+//! `wattline govern` over a suspend to memory, in which the guest's monotonic clock stands still
+//! and its boot-time clock does not: the governor starts again, counts no watts for the time, and
+//! restores all settings.
 
 use super::knobs::SETTINGS;
-use super::server::{BURN, POLICY, ends_well, restored, start_by, stats, wait_for};
+use super::server::{
+    BURN, HIGHEST, LOWEST, POLICY, ends_well, restored, start_by, stats, wait_for,
+};
 use super::{Checks, INSIDE, Witness, power};
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
 /// Values of the registers when the machine wakes, until the kernel has set them again: the table
 /// of powers has a cost for them like for any other value.
 const LOST: [u8; 2] = [0; 2];
-/// The mean power is that of the last five seconds, and the driver of the meter asks the table once
-/// in one second.
+/// The mean power covers the last five seconds, and the driver of the meter asks the table once per
+/// second.
 const FORGOTTEN: &str = "sleep 8";
 /// Duration of the sleep.
 const SLEEP: Duration = Duration::from_secs(40);
@@ -41,7 +41,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let now = stats(machine)?;
     let anew = now["govern"]["restarts"].as_u64().is_some_and(|restarts| restarts > 0);
     checks.equal("governing began anew", Witness::Inside, &true, &anew);
-    // With the time of the suspend, it would have drawn more than it can, or next to nothing.
+    // With the time of the suspend, the power would be above the machine's maximum, or almost zero.
     let [lost, slow, fast] =
         [LOST, LOWEST, HIGHEST].map(|at| f64::from(power::milliwatts(at)) / 1e3);
     let joules = now["power"]["energy_joules"].as_f64().unwrap_or(f64::NAN);
@@ -49,7 +49,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.within("joules after the suspend", Witness::Inside, &(0.0..most), joules);
     let watts = now["power"]["power_watts"].as_f64().unwrap_or(f64::NAN);
     checks.within("watts after the suspend", Witness::Inside, &(lost - 0.1..fast + 0.1), watts);
-    // Once what was metered at the wake-up is out of the mean, nothing of it may be left.
+    // Readings from the wake-up have left the mean by now.
     machine.run(FORGOTTEN, INSIDE)?;
     let at = machine.registers()?;
     checks.equal("frequencies a while after the suspend", Witness::Outside, &LOWEST, &at);
@@ -64,12 +64,12 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.equal("frequencies without load, after a suspend", Witness::Outside, &LOWEST, &low);
     let last = stats(machine)?;
     let rule = last["govern"]["rule"].as_str().unwrap_or_default();
-    checks.equal("what rules after a suspend", Witness::Inside, &"policy", &rule);
+    checks.equal("rule in force after a suspend", Witness::Inside, &"policy", &rule);
     ends_well(machine, checks)?;
     restored(machine, checks, "a suspend", resting, &before)
 }
 
-/// The guest's clock of its boot, and the governor's.
+/// The guest's boot-time clock, and the governor's.
 struct Clocks {
     boot: f64,
     governor: f64,

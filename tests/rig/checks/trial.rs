@@ -4,7 +4,7 @@
 use super::copi::site::{Loading, Site};
 use super::ipsec::write;
 use super::knobs::SETTINGS;
-use super::server::{restored, wait_for};
+use super::server::{HIGHEST, LOWEST, restored, wait_for};
 use super::{Checks, INSIDE, Witness, power, prepare, sensors};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,13 +12,11 @@ use wattline_testbed::Error;
 use wattline_testbed::leftovers::can_build_namespaces;
 use wattline_testbed::rig::{Machine, Options, Rig};
 
-/// The control values of the lowest and the highest frequency.
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
 /// Holds the lowest frequency.
 const SLOW: &str = "[govern]\npolicy = \"powersave-governor\"\n";
-/// Counters by which the guard of CPU pressure goes. Tasks of an emulated processor wait for the host, which the
-/// guest counts as pressure: the guard would go back to the highest frequency at the host's whim.
+/// Counters that the guard of CPU pressure reads. Tasks of an emulated processor wait for the host,
+/// which the guest counts as pressure: a busy host would make the guard return to the highest
+/// frequency.
 const WAITED: &str = "/proc/pressure/cpu /proc/schedstat";
 /// Time for eight pairs of blocks and repeated ones on a busy host.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -164,7 +162,7 @@ fn compared(
     Ok(())
 }
 
-/// Makes the report of a first hour that is shorter.
+/// Makes the report of a shortened first hour.
 fn first_hour(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let line = "cd /tmp; (wattline probe --first-hour first.tar.gz --block 4s > first.out 2> first.log; \
                 echo $? > first.status) & true";

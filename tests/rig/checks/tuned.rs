@@ -3,14 +3,13 @@
 
 use super::ipsec::write;
 use super::knobs::SETTINGS;
-use super::server::{restored, wait_for};
+use super::server::{HIGHEST, restored, wait_for};
 use super::{Checks, INSIDE, Witness, prepare};
 use std::path::Path;
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig};
 
-const HIGHEST: [u8; 2] = [33; 2];
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Profile of the machine before; neither of the trial's.
 const BEFORE: &str = "latency-performance";
@@ -60,7 +59,7 @@ pub fn tuned(rig: &Rig, wattline: &Path, checks: &mut Checks) -> Result<(), Erro
                     /tmp/throughput-performance.toml --block 8s --pairs 8 --pressure-limit 1' \
                     > /tmp/trial.log 2>&1) & true";
         machine.run(line, INSIDE)?;
-        // From when a profile of the trial is in force; blocks of both come by turns.
+        // Once a profile of the trial is in force; blocks of both alternate.
         let wait = format!(
             "for i in $(seq 200); do [ \"$({ACTIVE})\" = {BEFORE} ] || break; sleep 0.5; done"
         );

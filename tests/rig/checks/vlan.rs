@@ -76,7 +76,7 @@ fn whole_tags(machine: &mut Machine, interface: &str) -> Result<(), Error> {
 /// While the interface strips tags, frames of a VLAN look like untagged ones: the kernel forwards.
 fn by_the_kernel(machine: &mut Machine, router: &Router, checks: &mut Checks) -> Result<(), Error> {
     let (state, _, reason) = router.port(machine)?;
-    checks.equal("a port whose tags are taken off", Witness::Inside, &"left", &state.as_str());
+    checks.equal("a port whose tags are stripped", Witness::Inside, &"left", &state.as_str());
     let named = reason.contains("rxvlan");
     checks.equal(format!("why: {reason}"), Witness::Inside, &true, &named);
     site::until_echoes(machine)?;

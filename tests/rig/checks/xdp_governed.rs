@@ -1,4 +1,4 @@
-//! A governor beside XDP programs that forward: frequency and moderation follow what they forward, and
+//! A governor of XDP programs that forward: frequency and moderation follow the forwarded load, and
 //! so do the cores, by the indirection table; no frame is lost by a decision.
 
 use super::forwarding::{launch, stats, stop};
@@ -62,7 +62,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     governed(machine, checks, &power, what, held, [SLOW, FAST, SLOW])?;
 
     let model = include_str!("../../../crates/server/servers/westmere-2010.toml");
-    // Without what the shell that writes it would take for its own.
+    // Without characters that are special to the shell that writes it.
     let lines = model.lines().filter(|line| !line.starts_with('#'));
     let lines: Vec<String> = lines.map(|line| line.replace('\'', "")).collect();
     let slow = lines.join("\n").replacen("value = 630,", &format!("value = {CYCLES},"), 1);
@@ -74,7 +74,8 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     machine.run("arp -i eth1 -d 10.2.0.2", INSIDE).map(drop)
 }
 
-/// A router with XDP programs under a policy: what `look` sees at little load, at more, and after it.
+/// Runs a router with XDP programs under a policy; returns samples at little load, at more, and
+/// after it.
 fn governed<T: Copy + PartialEq + std::fmt::Debug>(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -111,14 +112,14 @@ fn governed<T: Copy + PartialEq + std::fmt::Debug>(
     let failed = stats["power"]["steps_failed"].as_u64();
     checks.equal("steps that failed beside XDP programs", Witness::Inside, &Some(0), &failed);
     let status = stop(machine)?;
-    checks.equal("exit code of the router that governs so", Witness::Inside, &0, &status);
+    checks.equal("exit code of the governing router", Witness::Inside, &0, &status);
     let different = differences(&before, &machine.run(SETTINGS, INSIDE)?);
     let what = "settings that differ after it";
     checks.equal(what, Witness::Inside, &String::new(), &different);
     Ok(())
 }
 
-/// Offers a load until the machine is seen to be so; what it was in the end, and what became of all
+/// Offers a load until the machine is as expected; returns its last state, and the fates of all
 /// frames.
 fn follows<T: Copy + PartialEq>(
     machine: &mut Machine,

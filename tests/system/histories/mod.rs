@@ -1,9 +1,9 @@
 //! Histories: after every change, packets leave Wattline as they leave the kernel alone.
 //!
-//! A history is a sequence of commands that run in a router with Wattline and in its twin with the kernel
-//! alone. After each, probes to addresses at the ends of all prefixes are sent through both, and all that
-//! comes out is compared: by which link, as which bytes, and which ICMP errors. A difference is shrunk to
-//! the shortest sequence that shows it. `WATTLINE_SEED` selects other histories, `WATTLINE_HISTORIES` their
+//! A history is a sequence of commands that run in a router with Wattline and in its twin with the
+//! kernel alone. After each, probes to addresses at the ends of all prefixes are sent through both,
+//! and the output is compared: link, bytes and ICMP errors. A difference is shrunk to the shortest
+//! sequence that shows it. `WATTLINE_SEED` selects other histories, `WATTLINE_HISTORIES` their
 //! number in the long tests.
 
 #[path = "../../../crates/rib/tests/histories/generator.rs"]
@@ -74,7 +74,8 @@ const FIXED: [&str; 7] = [
     nexthop add id 2 via 192.0.9.2 dev pd
     nexthop add id 10 group 1,5/2,3
     route add 10.64.1.0/24 nhid 10",
-    // The kernel named the MTU of the link to packets longer than that, and Wattline that of the route.
+    // For packets longer than the link's MTU the kernel reported that MTU, and Wattline the
+    // route's.
     "-6 route replace ::/0 metric 20 mtu 1300 dev pc
     link set pc mtu 1400",
     // A route wider than its link.

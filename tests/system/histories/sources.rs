@@ -1,4 +1,4 @@
-//! Source addresses of ICMP errors: those of the kernel, after every change of addresses and routes.
+//! Source addresses of ICMP errors: the kernel's, after every change of addresses and routes.
 
 use super::twins::{Counts, Twins};
 use crate::harness::quiet;
@@ -52,7 +52,8 @@ const HISTORIES: [(&str, &str); 9] = [
         route change 10.78.0.0/16 via 192.0.2.2 dev pb src 192.0.1.1",
     ),
     (
-        // What has no route at all the kernel reports itself, from an address of the TUN device's choice.
+        // For packets without a route the kernel sends the error, from an address that the TUN
+        // device chooses.
         "way back by an interface that is no port",
         "-6 route add unreachable default
         route add 10.78.0.0/16 via 192.0.9.2 dev pd

@@ -27,20 +27,20 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const PAUSE: Duration = Duration::from_millis(150);
 /// Time in which a probe comes out, on a busy machine.
 const TRANSIT: Duration = Duration::from_millis(300);
-/// Time after which nothing is expected any more if both have sent alike.
+/// Time after which no frame is expected any more if both have sent the same.
 const QUIET: Duration = Duration::from_millis(10);
-/// Time after which silence of both is believed.
+/// Time after which both count as silent.
 const SILENT: Duration = Duration::from_millis(60);
 /// Packet sources to find all next hops of a destination.
 const SOURCES: usize = 60;
-/// The same of a destination that is answered by an error: each of these destinations gets some within the
-/// router's limit of 50 errors at a time.
+/// The same for a destination that is answered by an error: few enough for the router's limit of 50
+/// errors at a time.
 const SOURCES_OF_ERRORS: usize = 5;
 /// Destinations whose next hops are found together: a ring holds the burst.
 const TOGETHER: usize = 8;
 /// Payloads of a probe: one that passes everywhere, and one that meets every lower MTU.
 const LENGTHS: [usize; 2] = [32, 1420];
-/// Ports, the first of which probes come in by, and a link that is none.
+/// Ports, and a link that is none; probes arrive by the first port.
 const PORTS: [&str; 5] = ["pin", "pa", "pb", "pc", "pd"];
 
 /// Networks of the senders, unless a step `from NETWORK NETWORK` names others.
@@ -51,8 +51,8 @@ const SOURCE_ROUTES: &str = "addr add 172.16.0.1/24 dev pin\naddr add 2001:db8:f
     route add 172.17.0.0/16 via 172.16.0.2 dev pin\n\
     route add 2001:db8:fffe::/64 via 2001:db8:ffff::2 dev pin\n";
 
-/// Kernel parameters of a router. Nothing disturbs the comparison: no filter by source, no duplicate-address
-/// detection, no limit on ICMP errors.
+/// Kernel parameters of a router, so that nothing disturbs the comparison: no filter by source, no
+/// duplicate-address detection, no limit on ICMP errors.
 const SETTINGS: &[(&str, &str)] = &[
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
@@ -67,7 +67,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("ipv6/conf/default/accept_ra", "0"),
     ("ipv6/conf/default/router_solicitations", "0"),
 ];
-/// Those that histories change, with their values at the begin.
+/// Settings that histories change, with their initial values.
 const CHANGED: &[(&str, &str)] = &[
     ("ipv4/ip_forward", "1"),
     ("ipv4/conf/all/forwarding", "1"),
@@ -76,7 +76,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("ipv6/conf/all/ignore_routes_with_linkdown", "0"),
     ("ipv6/conf/all/force_forwarding", "0"),
 ];
-/// The same of each link.
+/// The same for each link.
 const CHANGED_OF_LINK: &[(&str, &str, &str)] = &[
     ("ipv4", "forwarding", "1"),
     ("ipv6", "forwarding", "1"),
@@ -92,9 +92,9 @@ pub struct Counts {
     pub steps: u64,
     pub refused: u64,
     pub probes: u64,
-    /// Frames that came of them and were compared.
+    /// Frames that were compared.
     pub packets: u64,
-    /// Probes of which something else came than of the kernel's: by another next hop of several, or before
+    /// Probes whose output differed from the kernel's: by another next hop of several, or before
     /// Wattline had followed a change.
     pub unlike: u64,
     /// Histories that ended early: only one of both kernels accepted a command.
@@ -140,8 +140,8 @@ impl Twins {
         Self { wattline, sides, destinations, senders, round: 0, next_number: 0 }
     }
 
-    /// Plays commands from the same begin; returns the first difference, as the number of the step and a
-    /// description.
+    /// Plays commands from the initial state; returns the first difference, as the number of the
+    /// step and a description.
     pub fn play(&mut self, steps: &[String], counts: &mut Counts) -> Option<(usize, String)> {
         self.sides.iter().for_each(Side::reset);
         self.senders = SENDERS.map(|network| network.parse().unwrap());
@@ -172,12 +172,12 @@ impl Twins {
         None
     }
 
-    /// Stops Wattline and returns what it counted.
+    /// Stops Wattline and returns its counters.
     pub fn stop(self) -> Totals {
         self.wattline.stop().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Sends probes until the same comes out of both; returns the difference that remains.
+    /// Sends probes until both outputs are the same; returns the difference that remains.
     fn settle(&mut self, counts: &mut Counts) -> Option<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -236,7 +236,7 @@ impl Twins {
         Probe { source, destination, length }
     }
 
-    /// Sends the same probes to both, each from another source, and returns the frames that come of each.
+    /// Sends the same probes to both, each from another source, and returns the resulting frames.
     fn cross(&mut self, probes: &[(IpAddr, usize)], counts: &mut Counts) -> [Vec<Vec<Output>>; 2] {
         let first = self.next_number;
         self.next_number = first.wrapping_add(probes.len() as u32);
@@ -376,7 +376,7 @@ fn mac(link: &str, end: u8) -> [u8; 6] {
     [0x02, 0x57, 0, 1, number, end]
 }
 
-/// Compares the ways that packets from many sources to one destination take.
+/// Compares the paths that packets from many sources to one destination take.
 fn compare_ways(ours: &[Vec<Output>], kernel: &[Vec<Output>]) -> Option<String> {
     // So many errors at a time may exceed the router's own limit.
     let limited = kernel.iter().any(|it| is_error(it));
@@ -387,7 +387,7 @@ fn compare_ways(ours: &[Vec<Output>], kernel: &[Vec<Output>]) -> Option<String> 
     if our_ways != kernel_ways {
         return Some(format!("kernel {kernel_ways:?}, Wattline {our_ways:?}"));
     }
-    // By one way, all is the same; by another, all but the Ethernet addresses.
+    // On the same path all bytes are the same; on another, all but the Ethernet addresses.
     let packet = |of: &[Output]| of.first().map(|it| it.frame[12..].to_vec());
     let differ = ours.iter().zip(kernel).find(|(ours, kernel)| {
         if way(ours) == way(kernel) {
@@ -402,7 +402,7 @@ fn is_error(of: &[Output]) -> bool {
     of.iter().any(|it| error_of(&it.frame).is_some())
 }
 
-/// Returns where the frames of a probe came out, to whom, or as which error.
+/// Returns the egress links and receivers of a probe's frames, or the errors.
 fn way(of: &[Output]) -> Vec<(&'static str, String)> {
     let to = |it: &Output| match error_of(&it.frame) {
         Some([kind, code]) => format!("ICMP {kind}/{code}"),

@@ -1,5 +1,5 @@
-//! Far ends of a router's links: they send probes, answer for every neighbour, and note every probe that
-//! comes out.
+//! Far ends of a router's links: they send probes, answer for every neighbour, and record every
+//! probe that leaves the router.
 
 use etherparse::PacketBuilder;
 use std::net::IpAddr;
@@ -75,7 +75,7 @@ impl Wires {
         }
     }
 
-    /// Returns the frames that came of each of `count` probes from `first` on, so far.
+    /// Returns the frames that resulted so far from each of `count` probes from `first` on.
     pub fn outputs(&self, first: u32, count: usize) -> Vec<Vec<Output>> {
         let mut outputs = vec![Vec::new(); count];
         for (number, output) in self.noted.lock().unwrap().iter() {
@@ -115,7 +115,7 @@ impl Probe {
     }
 }
 
-/// Returns the number of the probe that a frame is, or quotes.
+/// Returns the number of the probe that a frame carries or quotes.
 fn number_of(frame: &[u8]) -> Option<u32> {
     let place = frame.windows(MARK.len()).position(|bytes| bytes == MARK)?;
     frame.get(place + MARK.len()..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
@@ -151,7 +151,7 @@ fn comparable(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns the Ethernet address of a neighbour; those that histories set are the same.
+/// Returns the Ethernet address of a neighbour; histories set the same ones.
 pub fn mac_of(address: IpAddr) -> [u8; 6] {
     match address {
         IpAddr::V4(it) => {

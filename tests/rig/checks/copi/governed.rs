@@ -1,8 +1,8 @@
-//! `wattline govern` with policy copi on those tables, while the load changes.
+//! `wattline govern` with policy copi on the profiled tables, while the load changes.
 
 use super::super::ipsec::write;
 use super::super::knobs::SETTINGS;
-use super::super::server::{self, restored, wait_for};
+use super::super::server::{self, HIGHEST, LOWEST, restored, wait_for};
 use super::super::{Checks, INSIDE, Witness, power};
 use super::profiled::{Profile, RATE, TABLES};
 use super::site::{Seen, Site};
@@ -10,9 +10,6 @@ use std::path::Path;
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
-/// The control values of the lowest and the highest frequency.
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
 /// Throttling of the interrupts of both queues (Intel 318551, section 8.8.12); microseconds are in
 /// bits 2 to 14.
 const EITR: u64 = 0x1684;
@@ -23,8 +20,8 @@ const ROUNDS: usize = 3;
 const MOST_ROUNDS: usize = 12;
 const TIME: u64 = 4;
 
-/// Governs, under little load, under more than was profiled, and under little load again; to an
-/// orderly end and to a SIGKILL.
+/// Governs under little load, under more load than was profiled, and under little load again. Ends
+/// in order, then by SIGKILL.
 pub fn check(
     machine: &mut Machine,
     site: &Site,
@@ -39,10 +36,10 @@ pub fn check(
     let little = RATE / 2.0;
     let ungoverned = best(site, wattline, little, 0.0)?;
     start(machine, "")?;
-    // A load begins before what it is governed by has seen it.
+    // The load begins before the governor sees it.
     let low = wait_for(machine, LOWEST)?;
     checks.equal("frequencies by copi at little load", Witness::Outside, &LOWEST, &low);
-    // What the longest period would have made of it is what has to be told from noise.
+    // At most the latency of the longest period, which has to be distinguished from noise.
     let last = profile.periods_us().len().saturating_sub(1) as u64;
     let waits = profile.latency("p95_us", 0, Some((0, last)));
     let target = (ungoverned.p95_us * (1.0 + f64::from(SLACK) / 100.0)).min(waits);
@@ -62,7 +59,7 @@ pub fn check(
     moderated(machine, checks)?;
     small(machine, checks)?;
 
-    // More than was profiled: nobody knows, so that the highest capacity holds.
+    // More than was profiled: the tables have no point for it, and the highest capacity holds.
     let beyond = site.start(wattline, 3.0 * RATE, 10);
     let high = wait_for(machine, HIGHEST)?;
     checks.equal("load beyond the profile lasts", Witness::Outside, &true, &beyond.lasts());
@@ -87,7 +84,7 @@ pub fn check(
     restored(machine, checks, "SIGKILL of copi", resting, &before)
 }
 
-/// The card has the period that the governor says.
+/// Checks that the card has the period that the governor reports.
 fn moderated(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let inside = micros(machine)?;
     let registers = machine.card_registers("eth0", EITR, 2)?;
@@ -112,8 +109,9 @@ fn small(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Somebody gives the card an adaptive moderation, which igb calls 1 us: that is told, left as it
-/// is, and does not end the governing. (What the card had before, 3 us, is taken for nobody's.)
+/// Another program gives the card an adaptive moderation, which igb calls 1 us. The governor
+/// reports it, leaves it as it is, and goes on. (3 us, the card's value before, is the driver's
+/// default.)
 fn foreign(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let before = micros(machine)?;
     start(machine, "")?;
@@ -121,8 +119,13 @@ fn foreign(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     machine.run("ethtool -C eth0 rx-usecs 1", INSIDE)?;
     server::ends_well(machine, checks)?;
     let log = machine.run("cat /tmp/govern.log", INSIDE)?;
-    let told = log.contains("another program has set it");
-    checks.equal("adaptive moderation by another hand is told", Witness::Inside, &true, &told);
+    let reported = log.contains("another program has set it");
+    checks.equal(
+        "adaptive moderation by another program is reported",
+        Witness::Inside,
+        &true,
+        &reported,
+    );
     checks.equal("and left", Witness::Inside, &1, &micros(machine)?);
     machine.run(&format!("ethtool -C eth0 rx-usecs {before}"), INSIDE)?;
     Ok(())
@@ -141,7 +144,7 @@ fn tables_of_another_machine(machine: &mut Machine, checks: &mut Checks) -> Resu
     let refused = machine.attempt("wattline govern /tmp/other.toml", INSIDE)?;
     checks.equal("exit code for tables of another machine", Witness::Inside, &78, &refused.status);
     let named = refused.errors.contains("4 cores, not 2");
-    checks.equal("in what they differ is told", Witness::Inside, &true, &named);
+    checks.equal("differences are reported", Witness::Inside, &true, &named);
     let text = format!(
         "policy = \"copi:tables={OTHER},slack={SLACK},period=2s\"\nknobs = [\"frequency\", \"moderation\"]\n\
          moderation = \"policy\"\ninterfaces = [\"eth0\"]"
@@ -152,8 +155,8 @@ fn tables_of_another_machine(machine: &mut Machine, checks: &mut Checks) -> Resu
     server::ends_well(machine, checks)
 }
 
-/// The least percentiles of some rounds, with some more while the 95th is above what is wanted: what
-/// else runs on the host only ever adds to them.
+/// Returns the least percentiles of some rounds, with more rounds while the 95th is above the
+/// target: other load on the host only adds to latencies.
 fn best(site: &Site, wattline: &Path, rate: f64, wanted_us: f64) -> Result<Seen, Error> {
     let mut best = site.load(wattline, rate, TIME)?;
     for round in 1..MOST_ROUNDS {

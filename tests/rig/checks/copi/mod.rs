@@ -1,9 +1,9 @@
-//! Co-PI's way on real drivers, end to end: memcached in the guest is profiled, the tables that come
-//! out govern it under a load that changes, and who measures the latency is outside.
+//! Co-PI on real drivers, end to end: memcached in the guest is profiled, the resulting tables
+//! govern it under a changing load, and the latency is measured outside.
 //!
-//! An emulated processor has no speed of its own, and its latencies are those of whatever else runs
-//! on the host; the moderation of its card is waited for in real time all the same. Frequencies have no
-//! effect on speed here, so that every one of them has the latency of its moderation period.
+//! An emulated processor has no speed of its own: its latencies depend on the load of the host, but
+//! the card's moderation delays packets in real time. Frequencies have no effect on speed here, so
+//! every frequency has the latency of its moderation period.
 
 mod governed;
 mod profiled;
@@ -20,7 +20,7 @@ use wattline_testbed::rig::{Machine, Options, Rig};
 /// Time for all of it, on a busy host.
 const LIMIT: Duration = Duration::from_secs(2400);
 
-/// Boots a machine for it and adds all checks to `checks`; gives the reason where that is not possible
+/// Boots a machine and adds all checks to `checks`; returns the reason if that is not possible
 /// here.
 ///
 /// # Errors

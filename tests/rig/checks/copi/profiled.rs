@@ -14,7 +14,7 @@ pub const TABLES: &str = "/tmp/tables.csv";
 pub const RATE: f64 = 60.0;
 /// Time for all points, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(1200);
-/// Times that the profile is begun or gone on with.
+/// Attempts to begin or to continue the profile.
 const TRIES: u32 = 100;
 
 /// Results of the profile.
@@ -60,12 +60,12 @@ pub fn check(machine: &mut Machine, checks: &mut Checks) -> Result<Profile, Erro
     let source = report["power_source"].as_str().unwrap_or_default();
     checks.equal("the profile's watts", Witness::Inside, &"measured, gold", &source);
     println!("{}", curve(&profile));
-    // What comes within the longest period of the interrupt before it waits for the next: one in ten
-    // at this load.
+    // Requests that arrive within the longest period after an interrupt wait for the next: one in
+    // ten at this load.
     let last = profile.periods_us.len().saturating_sub(1) as u64;
     let p95 = |state: u64, at: u64| profile.latency("p95_us", 1, Some((state, at)));
     let wait = profile.periods_us.last().copied().unwrap_or(f64::NAN) / 4.0;
-    // A frequency has no effect on speed here: in what two of them differ is the host's doing.
+    // A frequency has no effect on speed here: differences between two come from the host.
     let noise = [0, 1].map(|at| (p95(0, at) - p95(2, at)).abs()).into_iter().fold(0.0, f64::max);
     for state in [0, 2] {
         let what = format!("p95 in us with the longest period, over the shortest; state {state}");
@@ -88,8 +88,8 @@ pub fn check(machine: &mut Machine, checks: &mut Checks) -> Result<Profile, Erro
     }
     died(machine, checks)?;
     let tables = machine.run(&format!("cat {TABLES}"), INSIDE)?;
-    let told = tables.contains("# arrivals_per_request = [");
-    checks.equal("packets per request are in the tables", Witness::Inside, &true, &told);
+    let reported = tables.contains("# arrivals_per_request = [");
+    checks.equal("packets per request are in the tables", Witness::Inside, &true, &reported);
     let after = machine.run(super::super::knobs::SETTINGS, INSIDE)?;
     let different = super::super::knobs::differences(&before, &after);
     let what = "settings that differ after the profile";
@@ -97,8 +97,8 @@ pub fn check(machine: &mut Machine, checks: &mut Checks) -> Result<Profile, Erro
     Ok(profile)
 }
 
-/// Runs a profile, and tells how far it is. Where the host is busy, the generator inside may not hold
-/// its rate: it goes on where it was.
+/// Runs a profile and prints its progress. If the generator inside cannot keep its rate on a busy
+/// host, the profile is continued.
 fn to_its_end(machine: &mut Machine, line: &str, out: &str) -> Result<Value, Error> {
     machine.run(
         &format!(
@@ -109,7 +109,7 @@ fn to_its_end(machine: &mut Machine, line: &str, out: &str) -> Result<Value, Err
         INSIDE,
     )?;
     let begun = Instant::now();
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         let seen = machine.run(
             &format!(
@@ -122,12 +122,12 @@ fn to_its_end(machine: &mut Machine, line: &str, out: &str) -> Result<Value, Err
         if seen.trim_end().ends_with("/tmp/profile.ended") {
             break;
         }
-        if seen != told {
+        if seen != reported {
             println!("profile after {} s: {}", begun.elapsed().as_secs(), seen.trim());
-            told = seen;
+            reported = seen;
         }
         if begun.elapsed() > LIMIT {
-            let what = format!("the profile did not end within {} s: {told}", LIMIT.as_secs());
+            let what = format!("the profile did not end within {} s: {reported}", LIMIT.as_secs());
             return Err(Error::Rig { what, console: String::new() });
         }
         std::thread::sleep(Duration::from_secs(5));
@@ -137,8 +137,8 @@ fn to_its_end(machine: &mut Machine, line: &str, out: &str) -> Result<Value, Err
     Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
-/// A server that dies ends its profile, which goes on once it is back. A generator that does not hold
-/// its rate ends it, too, where the host is busy; that is tried again.
+/// A server that dies ends its profile, which continues once the server is back. A generator that
+/// does not keep its rate on a busy host ends it, too; that is tried again.
 fn died(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     const OUT: &str = "/tmp/died.csv";
     let profile = format!(
@@ -157,15 +157,15 @@ fn died(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let what = "exit code of a profile whose server died";
     checks.equal(what, Witness::Inside, &"66", &status.trim());
     let log = machine.run("cat /tmp/died.log", INSIDE)?;
-    let told = log.contains("run the same command again to continue");
-    checks.equal("what to do then is told", Witness::Inside, &true, &told);
+    let reported = log.contains("run the same command again to continue");
+    checks.equal("the way to continue is reported", Witness::Inside, &true, &reported);
     serve(machine)?;
     let again = to_its_end(machine, &profile, OUT)?;
     checks.equal("points once it is back", Witness::Inside, &Some(4), &again["points"].as_u64());
     Ok(())
 }
 
-/// The curve, for people.
+/// Prints the curve.
 fn curve(profile: &Profile) -> String {
     let mut text = String::from("rps    GHz  period (us)   p50 (us)   p95 (us)\n");
     for one in &profile.points {

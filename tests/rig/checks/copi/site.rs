@@ -24,7 +24,7 @@ pub const CONNECTIONS: &str = "16";
 /// Time for a load, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The outside.
+/// Bridge and generator outside.
 pub struct Site {
     /// Namespace of the taps and the bridge.
     pub outside: Namespace,
@@ -36,7 +36,7 @@ pub struct Seen {
     /// 50th and 95th percentile in microseconds, from the intended time of each request.
     pub p50_us: f64,
     pub p95_us: f64,
-    /// Requests that failed, of those that were due.
+    /// Failed requests, of all that were due.
     pub failed: u64,
 }
 
@@ -62,7 +62,7 @@ impl Site {
             Some(LOAD),
             "address add 10.9.0.2/24 dev eth1\nlink set lo up\nlink set eth1 up",
         )?;
-        // memcached asks who it is to become.
+        // memcached looks up its user.
         write(machine, "/etc/passwd", "root:x:0:0:root:/:/bin/sh")?;
         serve(machine)?;
         let reached = "until ping -c 1 -W 1 -I eth1 10.9.0.1 > /dev/null 2>&1; do sleep 0.2; done";
@@ -87,11 +87,11 @@ impl Site {
     }
 }
 
-/// A load that is under way.
+/// A running load.
 pub struct Loading(std::thread::JoinHandle<Result<String, Error>>);
 
 impl Loading {
-    /// Whether it is still under way.
+    /// Returns true if the load is still running.
     pub fn lasts(&self) -> bool {
         !self.0.is_finished()
     }

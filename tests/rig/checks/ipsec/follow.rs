@@ -1,5 +1,5 @@
-//! Associations that `ip xfrm` puts into the gateway's kernel, and takes from it while packets
-//! flow: replaced, at the end of their time, at the end of their bytes, gone.
+//! Associations that `ip xfrm` adds to the gateway's kernel and removes while packets flow:
+//! replaced, expired by time, expired by bytes, deleted.
 
 use super::gateway::{ENDS, NETS, Stats, end, end_ping, inside, ping, start, start_ping};
 use super::peer::packets;
@@ -11,7 +11,7 @@ use wattline_testbed::rig::Machine;
 /// Bytes of an inner packet of ping.
 const ECHO: u64 = 84;
 
-/// All of it, in the order of an association's life.
+/// Runs all checks, in the order of an association's life.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     for (namespace, own) in [("gw", 0), ("peer", 1)] {
         ip(machine, Some(namespace), &policies(own))?;
@@ -29,7 +29,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     Ok(())
 }
 
-/// Each packet goes through the tunnel once, by Wattline, and the kernel is told.
+/// Each packet goes through the tunnel once, by Wattline, and the kernel's counters include it.
 fn taken_over(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let echoes = ping(machine, 10)?;
     checks.equal("kernel's associations: echoes", Witness::Inside, &(10, 10, 0), &echoes);
@@ -42,12 +42,12 @@ fn taken_over(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let found = (packets(&far, 0x1001), packets(&far, 0x1002));
     let what = "packets that the far kernel received, sent";
     checks.equal(what, Witness::Inside, &(Some(10), Some(10)), &found);
-    // Told once a second at most.
-    let told = "until [ $(/bin/ip -n gw -s xfrm state | grep -c ' 10(packets)') = 2 ]; \
+    // Wattline reports once a second at most.
+    let counted = "until [ $(/bin/ip -n gw -s xfrm state | grep -c ' 10(packets)') = 2 ]; \
                 do sleep 0.1; done; /bin/ip -n gw -s xfrm state";
-    let near = machine.run(told, INSIDE)?;
+    let near = machine.run(counted, INSIDE)?;
     let found = (packets(&near, 0x1001), packets(&near, 0x1002));
-    let what = "the same, as the gateway's kernel was told";
+    let what = "the same, as the gateway's kernel counts";
     checks.equal(what, Witness::Inside, &(Some(10), Some(10)), &found);
     let numbers = near.contains("oseq 0xa,") && near.contains("seq 0xa, oseq 0x0");
     checks.equal("and the numbers", Witness::Inside, &true, &numbers);
@@ -58,7 +58,7 @@ fn taken_over(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
 fn replaced(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let [near, far] = ENDS;
     start_ping(machine, 60)?;
-    // As IKE does: what receives is there before anything is sent.
+    // As IKE does: the receiving association is there before anything is sent.
     for (namespace, from, to, spi) in [
         ("gw", far, near, 0x2002),
         ("peer", near, far, 0x2001),
@@ -115,12 +115,12 @@ fn limited(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
         &lost.0,
         &(stats.all_dropped() - before),
     );
-    let told = machine.run("kill $(cat /tmp/watch.pid); cat /tmp/expired", INSIDE)?;
+    let expiries = machine.run("kill $(cat /tmp/watch.pid); cat /tmp/expired", INSIDE)?;
     let said = |hard: &str| {
-        told.split("Expired").any(|one| one.contains("0x00004001") && one.contains(hard))
+        expiries.split("Expired").any(|one| one.contains("0x00004001") && one.contains(hard))
     };
     let found = (said("hard 0"), said("hard 1"));
-    checks.equal("the kernel was told: soon, over", Witness::Inside, &(true, true), &found);
+    checks.equal("the kernel reports: soft, hard expiry", Witness::Inside, &(true, true), &found);
     let left = states(machine, "gw")?.contains("0x00004001");
     checks.equal("it has deleted the key", Witness::Inside, &false, &left);
     Ok(())
@@ -137,7 +137,7 @@ fn gone(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Wattline ends: its kernel goes on with the very same associations.
+/// Wattline ends: its kernel goes on with the same associations.
 fn handed_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     ip(machine, Some("peer"), "xfrm state flush")?;
     add(machine, &["gw", "peer"], 0x5001, "replay-window 32")?;
@@ -156,7 +156,7 @@ fn handed_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
     start(machine)?;
     until_sent_by(machine, 0x5001)?;
     let first = ping(machine, 10)?;
-    // It was told within a second.
+    // The kernel had the counters within a second.
     machine.run("sleep 1.5", INSIDE)?;
     let status = end(machine, "KILL")?;
     let second = ping(machine, 10)?;
@@ -185,7 +185,7 @@ fn policies(own: usize) -> String {
 /// Adds the associations `spi` from the gateway and `spi + 1` to it.
 fn add(machine: &mut Machine, namespaces: &[&str], spi: u32, more: &str) -> Result<(), Error> {
     let [near, far] = ENDS;
-    // What receives first, so that nothing arrives too early.
+    // The receiving association first, so that no packet arrives too early.
     let lines = [state(far, near, spi + 1, more), state(near, far, spi, more)].join("\n");
     namespaces.iter().try_for_each(|namespace| ip(machine, Some(namespace), &lines))
 }

@@ -87,11 +87,11 @@ pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
     Ok(machine.run(&line, INSIDE)?.trim().parse().unwrap_or(-1))
 }
 
-/// The gateway's counters: those of associations of the kernel, and all drops.
+/// The gateway's counters of the kernel's associations, and all drops.
 pub(super) struct Stats(serde_json::Value);
 
 impl Stats {
-    /// Asks it.
+    /// Asks the gateway.
     pub fn get(machine: &mut Machine) -> Result<Self, Error> {
         let text = machine.run(&format!("wattline stats --json --socket {SOCKET}"), INSIDE)?;
         let stats = serde_json::from_str(&text).map_err(|error| Error::Rig {

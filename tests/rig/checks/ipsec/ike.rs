@@ -23,7 +23,7 @@ const TUNNELS: [Tunnel; 2] = [
         name: "cbc",
         proposal: "aes256-sha256-esn",
         udp: true,
-        // By packets, which only Wattline counts: 40 there and back, then new keys.
+        // Rekeyed after 40 packets in each direction, which only Wattline counts.
         more: "rekey_packets = 40\nrand_packets = 0\nlife_packets = 1000\n",
     },
 ];
@@ -75,7 +75,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
         let echoes = end_ping(machine)?;
         let what = format!("IKE, {}: echoes while keys were replaced", tunnel.proposal);
         checks.equal(what, Witness::Inside, &(100, 100, 0), &echoes);
-        // The daemon sees what Wattline has carried.
+        // The daemon sees the packets that Wattline has carried.
         machine.run("sleep 1.5", INSIDE)?;
         let list = swanctl(machine, "gw", "--list-sas")?;
         let idle = idle(&list);
@@ -91,7 +91,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     for namespace in ["gw", "peer"] {
         let errors =
             inside(machine, namespace, "sh -c \"grep -v -w 0 /proc/net/xfrm_stat; true\"")?;
-        // Those of the checks before are counted on: states that ended with packets under way.
+        // The counters include earlier checks: states that ended with packets under way.
         let other: Vec<&str> = errors
             .lines()
             .filter(|line| {
@@ -152,7 +152,7 @@ pub(super) fn stop(machine: &mut Machine, name: &str) -> Result<(), Error> {
     machine.run(&line, INSIDE).map(drop)
 }
 
-/// Tells a daemon something; with its log where it refuses.
+/// Sends a daemon a command; the error has the daemon's log.
 fn swanctl(machine: &mut Machine, name: &str, what: &str) -> Result<String, Error> {
     let line = format!(
         "STRONGSWAN_CONF=/tmp/{name}/strongswan.conf swanctl {what} --uri unix:///tmp/{name}/vici \
@@ -166,7 +166,7 @@ fn connections(own: usize) -> String {
     let far = 1 - own;
     let mut text = String::from("connections {\n");
     for Tunnel { name, proposal, udp, more } in &TUNNELS {
-        // One end replaces keys: two at once would be another matter.
+        // Only one end replaces keys: two at once would collide.
         let more = if own == 0 { more } else { "" };
         text += &format!(
             "{name} {{\nversion = 2\nlocal_addrs = {0}\nremote_addrs = {1}\n\
@@ -186,13 +186,14 @@ fn connections(own: usize) -> String {
     text
 }
 
-/// Directions of installed associations without a packet, from what `swanctl --list-sas` says.
+/// Returns the directions of installed associations without a packet, from the output of
+/// `swanctl --list-sas`.
 fn idle(list: &str) -> usize {
     let children = list.split("reqid").filter(|child| child.contains(" INSTALLED"));
     children.flat_map(str::lines).filter(|line| line.contains(" 0 packets")).count()
 }
 
-/// Waits until what Wattline counts is as it should be.
+/// Waits until Wattline's counters have the expected values.
 fn until(machine: &mut Machine, holds: impl Fn(&Stats) -> bool) -> Result<(), Error> {
     for _ in 0..200 {
         if holds(&Stats::get(machine)?) {

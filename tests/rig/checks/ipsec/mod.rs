@@ -1,7 +1,7 @@
 //! Wattline's ESP against another's: the guest kernel's over a cable, and in the guest as the
 //! data plane of associations that `ip xfrm` or strongSwan has put into its kernel.
 //!
-//! All cryptography of the guest is emulated, and slow: nothing here says anything of speed.
+//! All cryptography of the guest is emulated and slow: no check is about speed.
 
 mod follow;
 mod gateway;
@@ -14,8 +14,8 @@ use wattline_testbed::Error;
 use wattline_testbed::leftovers::can_build_namespaces;
 use wattline_testbed::rig::{Machine, Options, Rig};
 
-/// Boots a machine for it and adds all checks to `checks`, those with the emulated machine as the peer of
-/// a Wattline outside only where namespaces can be built.
+/// Boots a machine and adds all checks to `checks`. Checks with the emulated machine as the peer of
+/// a Wattline outside need namespaces.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is no error.
@@ -52,15 +52,15 @@ pub(super) fn write(machine: &mut Machine, path: &str, text: &str) -> Result<(),
 }
 
 /// Runs `ip` commands inside, one a line, in a namespace or in none. The shell would take the
-/// `ip` of busybox, which knows nothing of namespaces and associations.
+/// `ip` of busybox, which knows no namespaces and associations.
 pub(super) fn ip(machine: &mut Machine, namespace: Option<&str>, lines: &str) -> Result<(), Error> {
     write(machine, "/tmp/batch", lines)?;
     let within = namespace.map_or(String::new(), |name| format!("-n {name} "));
     machine.run(&format!("/bin/ip {within}-batch /tmp/batch"), INSIDE).map(drop)
 }
 
-/// Packets sent and received, and those that came twice, from what busybox's or iputils' ping
-/// says at its end.
+/// Returns the packets that were sent, received and received twice, from the last lines of
+/// busybox's or iputils' ping.
 pub(super) fn pinged(text: &str) -> Option<(u64, u64, u64)> {
     let line = text.lines().find(|line| line.contains(" packets transmitted"))?;
     let number = |before: &str| {

@@ -1,5 +1,5 @@
-//! An end of a flow of UDP or TCP in a namespace of the guest: this very program, started there with
-//! what it is to do in a variable. It says at its end what has arrived.
+//! End of a UDP or TCP flow in a namespace of the guest: this program, started there with its task
+//! in an environment variable. It prints at its end what has arrived.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 /// Variable with the task: `receive ADDRESS COUNT`, `send ADDRESS COUNT RATE`, `take ADDRESS`,
 /// `give ADDRESS BYTES`, `reflect ADDRESS`, `answer FROM HOST FIRST_PORT FLOWS`, `exchange ADDRESS FLOWS ROUNDS PAUSE_MS SEEN_AS`.
-pub(super) const WISH: &str = "WATTLINE_TEST_END";
+pub(super) const TASK: &str = "WATTLINE_TEST_END";
 /// Bytes of a datagram.
 const LENGTH: usize = 200;
-/// A receiver waits so long for the first datagram, and for the next.
+/// Time that a receiver waits for the first datagram, and for each further one.
 const FIRST: Duration = Duration::from_secs(30);
 const NEXT: Duration = Duration::from_secs(4);
 
-/// Does it and returns true; without that variable it does nothing.
+/// Does the task and returns true; returns false without that variable.
 pub fn serve() -> bool {
-    let Ok(wish) = std::env::var(WISH) else { return false };
-    let words: Vec<&str> = wish.split_whitespace().collect();
+    let Ok(task) = std::env::var(TASK) else { return false };
+    let words: Vec<&str> = task.split_whitespace().collect();
     match words[..] {
         ["receive", at, count] => receive(at, count.parse().unwrap()),
         ["send", to, count, rate] => send(to, count.parse().unwrap(), rate.parse().unwrap()),
@@ -31,12 +31,12 @@ pub fn serve() -> bool {
             let [flows, rounds, pause] = [flows, rounds, pause].map(|it| it.parse().unwrap());
             exchange(to, flows, rounds, Duration::from_millis(pause.into()), seen_as);
         }
-        _ => panic!("{WISH}={wish:?}"),
+        _ => panic!("{TASK}={task:?}"),
     }
     true
 }
 
-/// Says how many datagrams came, which was the last, and how many at most were missing in a row.
+/// Prints the number of datagrams, the last of them, and the longest gap.
 fn receive(at: &str, count: u32) {
     let socket = UdpSocket::bind(at).unwrap();
     println!("\nready");
@@ -60,9 +60,9 @@ fn send(to: &str, count: u32, rate: f64) {
     let mut datagram = [0; LENGTH];
     for number in 0..count {
         datagram[..4].copy_from_slice(&number.to_be_bytes());
-        // An error that came back for one before is no reason to stop.
+        // The error may belong to an earlier datagram: go on.
         let _ = socket.send_to(&datagram, to);
-        // Never faster: a busy host stops the guest now and then, and a crowd would be lost.
+        // Never faster: a busy host stops the guest now and then, and a burst would be lost.
         std::thread::sleep(Duration::from_secs_f64(1.0 / rate));
     }
 }
@@ -73,7 +73,7 @@ fn sender(to: &str) -> UdpSocket {
     UdpSocket::bind(any).unwrap()
 }
 
-/// Answers each datagram with what it holds and the address that it came from, until none comes for a while.
+/// Answers each datagram with its content and its source address, until none comes for a while.
 fn reflect(at: &str) {
     let socket = UdpSocket::bind(at).unwrap();
     println!("\nready");
@@ -89,7 +89,7 @@ fn reflect(at: &str) {
     println!("\nreceived {answered}");
 }
 
-/// Sends a datagram to each of the ports, as an answer to what came from there.
+/// Sends a datagram to each of the ports, as an answer to one from there.
 fn answer(from: &str, to: &str, first: u16, flows: u16) {
     let socket = UdpSocket::bind(from).unwrap();
     for port in first..first + flows {
@@ -97,8 +97,8 @@ fn answer(from: &str, to: &str, first: u16, flows: u16) {
     }
 }
 
-/// Sends a datagram of each flow in each round, and waits for its answer: the same, and the address as
-/// which the far end is to see this one.
+/// Sends a datagram of each flow in each round, and waits for its answer: the same content, and the
+/// source address that the far end is to see.
 fn exchange(to: &str, flows: u32, rounds: u32, pause: Duration, seen_as: &str) {
     let socket = |_| {
         let socket = sender(to);

@@ -51,8 +51,13 @@ fn forwards(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Result<()
     let named = shown.lines().any(|line| line.contains("how ") && line.contains(MODE));
     checks.equal(format!("{kind}: show ports says how it runs"), Witness::Inside, &true, &named);
     let log = router.log(machine)?;
-    let told = log.contains("workers send to it: it is a bond");
-    checks.equal(format!("{kind}: the log says who sends to it"), Witness::Inside, &true, &told);
+    let reported = log.contains("workers send to it: it is a bond");
+    checks.equal(
+        format!("{kind}: the log says who sends to it"),
+        Witness::Inside,
+        &true,
+        &reported,
+    );
 
     forwarding::by_workers(machine, &router, kind, COUNT, checks)?;
 
@@ -89,9 +94,9 @@ fn members_fail(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Resul
         let lost = u64::from(flow.count) - received;
         let what = format!("{kind}: the last datagram from {from} came");
         checks.equal(what, Witness::Inside, &u64::from(flow.count - 1), &last);
-        // A bond looks every 50 ms; an emulated machine on a busy host is slow about it. All that
-        // is sent while a member is down would be two seconds' worth each. LACP agrees anew, which
-        // takes longer.
+        // A bond polls its links every 50 ms, an emulated machine on a busy host more slowly. All
+        // datagrams while a member is down would be two seconds' worth each. LACP negotiates again,
+        // which takes longer.
         let what = format!(
             "{kind}: datagrams from {from} lost, of {} ({missing} in a row at most)",
             flow.count
@@ -152,20 +157,20 @@ fn comes_back(
     Ok(())
 }
 
-/// Members that merge packets, and VLANs, leave the port to the kernel as long as they are there.
+/// While a member merges packets, or a VLAN exists, the port is left to the kernel.
 fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     site::bond(machine, "mode balance-xor xmit_hash_policy layer3+4")?;
     let router = Router::start(machine, "lag", "xdp_forward = \"off\"", "c0")?;
     let (_, mode, _) = router.port(machine)?;
     checks.equal(
-        "how a bond runs without XDP forwarding",
+        "mode of a bond without XDP forwarding",
         Witness::Inside,
         &BY_WORKERS,
         &mode.as_str(),
     );
     let log = router.log(machine)?;
-    let told = log.contains("by layer3+4 (`xmit_hash_policy`)");
-    checks.equal("the log tells of the hash", Witness::Inside, &true, &told);
+    let reported = log.contains("by layer3+4 (`xmit_hash_policy`)");
+    checks.equal("the log names the hash", Witness::Inside, &true, &reported);
     let changes = [
         ("ethtool -K m1 gro on", "ethtool -K m1 gro off", "its member m1 merges packets"),
         (
@@ -181,7 +186,7 @@ fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Resu
         checks.equal(format!("{on}: {reason}"), Witness::Inside, &true, &reason.contains(why));
         let before = by_kernel(machine)?;
         checks.equal(format!("{on}: echoes"), Witness::Inside, &10, &echoes(machine)?);
-        // To the bond the plain port's packets go by the kernel, too.
+        // The kernel also forwards the plain port's packets to the bond.
         let by_kernel = by_kernel(machine)? - before;
         checks.equal(format!("{on}: packets by the kernel"), Witness::Inside, &20, &by_kernel);
         machine.run(off, INSIDE)?;
@@ -193,7 +198,7 @@ fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Resu
     site::unbond(machine)
 }
 
-/// A bond that somebody else has does not keep a router from starting.
+/// A router starts although another program holds its bond.
 fn beside_another(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     site::bond(machine, "mode active-backup")?;
     let spare = "link add e0 type veth peer name e1\nlink set e0 up\nlink set e1 up";
@@ -207,7 +212,7 @@ fn beside_another(machine: &mut Machine, checks: &mut Checks) -> Result<(), Erro
     checks.equal("exit code of the first", Witness::Inside, &0, &first.stop(machine)?);
     second.until(machine, "up")?;
     let (_, mode, _) = second.port(machine)?;
-    checks.equal("how it runs then", Witness::Inside, &MODE, &mode.as_str());
+    checks.equal("mode after that", Witness::Inside, &MODE, &mode.as_str());
     checks.equal("exit code of the second", Witness::Inside, &0, &second.stop(machine)?);
     super::ipsec::ip(machine, None, "link delete e0")?;
     site::unbond(machine)

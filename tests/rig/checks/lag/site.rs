@@ -7,7 +7,7 @@
 
 use super::super::ipsec::{ip, pinged, write};
 use super::super::{INSIDE, sensors};
-use super::end::WISH;
+use super::end::TASK;
 use serde_json::Value;
 use std::time::Duration;
 use wattline_testbed::Error;
@@ -48,7 +48,7 @@ pub fn plain(machine: &mut Machine, namespace: &str, interface: &str) -> Result<
     machine.run(&format!("/bin/ip netns exec {namespace} {off}"), INSIDE).map(drop)
 }
 
-/// The bonds, made as `ip link add type bond` has it, with two queues each.
+/// Bonds, as options of `ip link add type bond`, with two queues each.
 pub fn bond(machine: &mut Machine, how: &str) -> Result<(), Error> {
     ip(
         machine,
@@ -80,38 +80,38 @@ pub fn bond(machine: &mut Machine, how: &str) -> Result<(), Error> {
     until(machine, "ping -c 1 -W 1 10.1.0.2 > /dev/null")
 }
 
-/// Waits until a command ends well here, and at the far end of the bond.
+/// Waits until a command succeeds here, and at the far end of the bond.
 fn in_both(machine: &mut Machine, line: &str) -> Result<(), Error> {
     until(machine, line)?;
     until(machine, &format!("/bin/ip netns exec near sh -c '{line}'"))
 }
 
-/// Waits until LACP, where it is spoken, has both members send and take frames at both ends.
+/// Waits until LACP, if it is in use, lets both members send and receive at both ends.
 pub fn until_agreed(machine: &mut Machine) -> Result<(), Error> {
-    // The states of each member and of its partner, with all bits but those of defaults and expiry.
+    // The states of each member and of its partner, with all bits except defaulted and expired.
     let agreed = "! grep -q 802.3ad $f || [ $(grep -c \"port state: 63\" $f) = 4 ]";
     in_both(machine, &agreed.replace("$f", "/proc/net/bonding/lag0"))
 }
 
-/// Has a member go down.
+/// Takes a member down.
 pub fn fail(machine: &mut Machine, member: &str) -> Result<(), Error> {
     ip(machine, None, &format!("link set {member} down"))
 }
 
-/// Has it come up again, and waits until both ends have it.
+/// Brings it up again, and waits until both ends use it.
 pub fn mend(machine: &mut Machine, member: &str) -> Result<(), Error> {
     ip(machine, None, &format!("link set {member} up"))?;
     in_both(machine, "! grep -q \"MII Status: down\" /proc/net/bonding/lag0")?;
     until_agreed(machine)
 }
 
-/// Takes both bonds away.
+/// Deletes both bonds.
 pub fn unbond(machine: &mut Machine) -> Result<(), Error> {
     ip(machine, None, "link delete lag0\nlink delete m0\nlink delete m1")?;
     ip(machine, Some("near"), "link delete lag0")
 }
 
-/// Waits until a command ends well.
+/// Waits until a command succeeds.
 pub fn until(machine: &mut Machine, line: &str) -> Result<(), Error> {
     let wait = format!(
         "i=0; until {line}; do i=$((i+1)); [ $i -lt 200 ] || {{ echo '{}' >&2; exit 1; }}; \
@@ -137,7 +137,7 @@ impl Router {
         Self::start_with(machine, name, keys, [("lag", "lag0"), ("plain", other)])
     }
 
-    /// The same with ports and their interfaces, of which the first is looked at.
+    /// The same with ports and their interfaces; the first one is checked.
     pub fn start_with(
         machine: &mut Machine,
         name: &'static str,
@@ -173,7 +173,7 @@ impl Router {
         sensors::json(machine, &format!("wattline stats --json --socket /tmp/{}.socket", self.name))
     }
 
-    /// State of the port that is looked at, how it runs, and what is said of it.
+    /// State of the checked port, its mode, and its reason.
     pub fn port(&self, machine: &mut Machine) -> Result<(String, String, String), Error> {
         let stats = self.stats(machine)?;
         let text = |key: &str| stats["ports"][0][key].as_str().unwrap_or_default().to_owned();
@@ -243,8 +243,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Sends it, does `meanwhile` a second after its begin, and returns how many datagrams came, the
-    /// number of the last one, and how many at most were missing in a row.
+    /// Sends it, runs `meanwhile` a second after its begin, and returns the number of datagrams
+    /// that arrived, the number of the last one, and the longest gap.
     pub fn pass(
         &self,
         machine: &mut Machine,
@@ -267,7 +267,7 @@ impl Flow {
     }
 }
 
-/// Has a megabyte go from `near` to an address of `far` by TCP; what the far end says of it.
+/// Sends a megabyte from `near` to an address of `far` by TCP; returns the output of the far end.
 pub fn stream(machine: &mut Machine, address: &str) -> Result<String, Error> {
     let address = format!("{address}:7001");
     begin(machine, "far", &format!("take {address}"))?;
@@ -275,15 +275,15 @@ pub fn stream(machine: &mut Machine, address: &str) -> Result<String, Error> {
     finish(machine)
 }
 
-pub fn end(namespace: &str, wish: &str) -> String {
-    format!("/bin/ip netns exec {namespace} env {WISH}='{wish}' agent --exact agent --nocapture")
+pub fn end(namespace: &str, task: &str) -> String {
+    format!("/bin/ip netns exec {namespace} env {TASK}='{task}' agent --exact agent --nocapture")
 }
 
 /// Starts a receiving end, and waits until it is there.
-pub fn begin(machine: &mut Machine, namespace: &str, wish: &str) -> Result<(), Error> {
+pub fn begin(machine: &mut Machine, namespace: &str, task: &str) -> Result<(), Error> {
     let line = format!(
         "rm -f /tmp/end.*; ({} > /tmp/end.out 2>&1; touch /tmp/end.done) & true",
-        end(namespace, wish)
+        end(namespace, task)
     );
     machine.run(&line, INSIDE)?;
     until(machine, "grep -q ready /tmp/end.out")

@@ -40,7 +40,7 @@ pub fn check(
          route add 10.2.0.0/16 via 192.0.2.2\n\
          route add 2001:db8:2::/48 via 2001:db8:9::2")?;
     guest(machine)?;
-    // It has the socket that the kernel asks for before it takes ESP out of UDP.
+    // It has the socket that the kernel needs before it takes ESP out of UDP.
     ike::start(machine, None, "holder")?;
     let folder = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
     let config = configuration(folder.path())?;
@@ -84,7 +84,7 @@ pub fn check(
 /// Both ends have counted the same packets.
 fn counted(machine: &mut Machine, router: &Wattline, checks: &mut Checks) -> Result<(), Error> {
     let mut both = Vec::new();
-    // The last stream may be saying goodbye still.
+    // The last stream may still be closing.
     for _ in 0..20 {
         let stats = router.stats()?;
         let counts = machine.run("/bin/ip -s xfrm state", INSIDE)?;
@@ -115,8 +115,8 @@ fn counted(machine: &mut Machine, router: &Wattline, checks: &mut Checks) -> Res
     Ok(())
 }
 
-/// Packets as long as the link are cut before they are encrypted. The kernel cuts its answers
-/// after it, and nobody outside puts those together: no echo comes back.
+/// Packets as long as the link are fragmented before encryption. The kernel fragments its answers
+/// after it, and no host outside reassembles them: no echo comes back.
 fn too_long(machine: &mut Machine, site: &Site, checks: &mut Checks) -> Result<(), Error> {
     let mut had = || {
         let counts = machine.run("/bin/ip -s xfrm state", INSIDE)?;
@@ -130,7 +130,8 @@ fn too_long(machine: &mut Machine, site: &Site, checks: &mut Checks) -> Result<(
     Ok(())
 }
 
-/// Packets that the kernel has counted for an SPI, from what `ip -s xfrm state` says.
+/// Returns the packets that the kernel has counted for an SPI, from the output of `ip -s xfrm
+/// state`.
 pub(super) fn packets(states: &str, spi: usize) -> Option<u64> {
     let (_, rest) = states.split_once(&format!("spi {spi:#010x}"))?;
     let (_, rest) = rest.split_once("lifetime current:")?;

@@ -59,7 +59,7 @@ impl Site {
         Ok((sent, received))
     }
 
-    /// Whether a stream that the guest sends back comes back byte for byte.
+    /// Returns true if a stream that the guest echoes arrives byte for byte.
     pub fn echo(&self, address: IpAddr) -> Result<bool, Error> {
         let sent: Vec<u8> = (0..STREAM as u32)
             .map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8)

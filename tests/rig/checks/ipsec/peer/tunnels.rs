@@ -1,4 +1,4 @@
-//! One tunnel of each kind, as both ends are told of them.
+//! One tunnel of each kind, as configured at both ends.
 
 use super::super::{INSIDE, ip};
 use super::site::ECHO;
@@ -21,7 +21,7 @@ const fn kind(algorithm: &'static str, ipv6: bool, extended: bool, udp: bool) ->
     Kind { algorithm, ipv6, extended, udp }
 }
 
-/// Each algorithm, and each of the other three with at least one of GCM and of CBC.
+/// Each algorithm, and each of the other three properties with at least one of GCM and of CBC.
 pub const KINDS: [Kind; 8] = [
     kind("aes128-gcm", false, false, false),
     kind("aes256-gcm", true, true, false),
@@ -94,7 +94,7 @@ fn key(number: usize, to_guest: bool, (cipher, integrity): (usize, usize)) -> St
     (0..cipher + integrity).map(|index| format!("{:02x}", (first + 7 * index) as u8)).collect()
 }
 
-/// Addresses, associations and policies of the guest, and what sends a stream back.
+/// Addresses, associations and policies of the guest, and its echo server.
 pub fn guest(machine: &mut Machine) -> Result<(), Error> {
     let mut lines = String::from(
         "address add 192.0.2.2/24 dev eth0\n\
