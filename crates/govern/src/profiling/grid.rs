@@ -1,4 +1,4 @@
-//! Choice and order of the points that are measured.
+//! Choice and order of the measured points.
 
 use wattline_units::{Hertz, Span};
 
@@ -18,12 +18,12 @@ pub struct Grid {
 /// One point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
-    /// The fastest state with the driver's own moderation: what it costs gives the target.
+    /// The fastest state with the driver's own moderation. Its latency is the default target.
     Default {
         /// Index of the load.
         load: usize,
     },
-    /// A state and a period.
+    /// A frequency and a moderation period.
     Point {
         /// Index of the load.
         load: usize,
@@ -35,7 +35,7 @@ pub enum At {
 }
 
 impl At {
-    /// Index of its load.
+    /// Returns the index of its load.
     pub fn load(self) -> usize {
         match self {
             Self::Default { load } | Self::Point { load, .. } => load,
@@ -44,9 +44,9 @@ impl At {
 }
 
 impl Grid {
-    /// All its points. Defaults come first, since each change between the driver's moderation and
-    /// ours gives the machine back; then by load, and there by state, fastest first: what is most
-    /// likely within the target is known first.
+    /// Returns all points in the order of measurement. Defaults come first, because each change
+    /// between the driver's moderation and a fixed period gives the machine back. The others follow
+    /// by load and then by state, fastest first: these are most likely within the target.
     pub fn order(&self) -> impl Iterator<Item = At> {
         let loads = 0..self.loads_rps.len();
         let points = loads.clone().flat_map(move |load| {
@@ -58,7 +58,7 @@ impl Grid {
         loads.map(|load| At::Default { load }).chain(points)
     }
 
-    /// A point in words.
+    /// Describes a point for users.
     pub fn name(&self, at: At) -> String {
         let load = self.loads_rps[at.load()];
         match at {
@@ -71,7 +71,7 @@ impl Grid {
         }
     }
 
-    /// So many of a machine's states, evenly over all; the fastest is always among them.
+    /// Returns `count` of `of` states, spread evenly; the fastest is always among them.
     pub fn coarse_states(of: usize, count: usize) -> Vec<usize> {
         let last = of.saturating_sub(1);
         let count = count.clamp(1, of.max(1));
@@ -83,9 +83,9 @@ impl Grid {
         states
     }
 
-    /// So many periods over a card's range, each by the same factor longer than the one before:
-    /// latency bends where periods are short. The shortest is the card's own, or 2 us where that is
-    /// none; one of no length is always among them where the card can.
+    /// Returns up to `count` periods over a card's range, each longer than the one before by the
+    /// same factor, because latency changes most where periods are short. If the range begins at
+    /// zero, zero is the first period, and the factor counts from 2 us.
     pub fn uneven_periods(range: (Span, Span), count: usize) -> Vec<Span> {
         let (shortest, longest) = (range.0, range.1.max(range.0));
         let least = shortest.max(Span::from_micros(2)).min(longest.max(Span::from_micros(2)));
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_point_comes_once_and_defaults_first() {
+    fn order_has_every_point_once_and_defaults_first() {
         let grid = Grid {
             loads_rps: vec![100.0, 200.0],
             frequencies: [1e9, 2e9, 3e9].map(Hertz).to_vec(),

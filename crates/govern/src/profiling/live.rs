@@ -1,4 +1,4 @@
-//! A real server under a real load, on this machine's knobs.
+//! A real server on this machine, under load.
 
 use super::machine::{Machine, MachineError};
 use super::{At, Grid, LoadFailure, NotSet, Rig, Run};
@@ -11,25 +11,27 @@ use wattline_requests::engine::{self, LoadError, LoadOptions};
 use wattline_requests::protocol::Protocol;
 use wattline_requests::{Cause, Report};
 
-/// Makes one load of a rate, with a seed, and reports it.
+/// Generates a load of a rate, with a seed, and returns its report.
 pub type Loader = Box<dyn FnMut(f64, u64) -> Result<Report, LoadFailure>>;
 
-/// A share of failed requests that a sustained load may have: more than one in a thousand, and
-/// its 99th percentile is not the server's.
+/// Largest share of failed requests of a sustained load. With more failures its 99th percentile
+/// would not describe the server.
 const FAILED: f64 = 1e-3;
-/// A server that kept the generator waiting for connections answers less than this share.
+/// Smallest share of requests that a sustained load serves. A server that keeps the generator
+/// waiting for connections serves less.
 const SERVED: f64 = 0.97;
 
-/// Counts of a card are at most this old.
+/// Maximum age of a card's counters.
 const COUNTED: Duration = Duration::from_millis(110);
-/// Meters have been read within this time: a load that begins later has no watts of the point before.
+/// Time within which every meter is read again. A load that begins after it contains no energy of
+/// the point before.
 const METERED: Duration = Duration::from_millis(270);
 
-/// Runs something on a thread in this network namespace; here and now without one. What it starts
-/// and opens is in that namespace, too.
+/// Runs a function on a thread in a network namespace, or on this thread without one. Sockets and
+/// threads that it creates belong to that namespace, too.
 ///
 /// # Errors
-/// When there is no such namespace, or it must not be entered.
+/// Fails if the namespace does not exist or may not be entered.
 pub fn within<T: Send>(
     namespace: Option<&str>,
     run: impl FnOnce() -> T + Send,
@@ -44,8 +46,9 @@ pub fn within<T: Send>(
     })
 }
 
-/// A loader by this generator, whose connections go out from a network namespace: to a card of this
-/// machine by way of another one, whose port is cabled to it. `stop` ends it.
+/// Returns a loader that uses Wattline's own generator. Its connections start in the network
+/// namespace, if one is given, to reach a card of this machine through another one that is cabled
+/// to it. `stop` ends the load.
 pub fn loader<P: Protocol>(
     name: &'static str,
     options: LoadOptions,
@@ -72,21 +75,21 @@ pub struct Live {
     machine: Machine,
     grid: Grid,
     load: Loader,
-    /// As many requests may share a packet.
+    /// Largest number of requests in one packet.
     depth: usize,
 }
 
 impl Live {
-    /// Power is counted over the load's warm-up, too, which latencies leave out. So many requests of a
-    /// connection (`depth`) may share a packet.
+    /// Prepares a profile of a machine under a load, in which up to `depth` requests of a
+    /// connection share a packet. Energy includes the load's warm-up; latencies do not.
     pub fn new(machine: Machine, grid: Grid, load: Loader, depth: usize) -> Self {
         Self { machine, grid, load, depth }
     }
 
-    /// Gives the machine back.
+    /// Restores the machine.
     ///
     /// # Errors
-    /// When some of it could not be restored.
+    /// Fails if some settings could not be restored.
     pub fn end(self) -> Result<(), MachineError> {
         self.machine.end()
     }
@@ -94,10 +97,11 @@ impl Live {
 
 impl Rig for Live {
     fn set(&mut self, at: At) -> Result<Option<f64>, NotSet> {
-        match at {
-            At::Default { .. } => self.machine.set_default().map(|()| None),
-            At::Point { state, period, .. } => self.machine.set(state, self.grid.periods[period]),
-        }
+        let (state, period) = match at {
+            At::Default { .. } => (self.machine.platform().fastest(), None),
+            At::Point { state, period, .. } => (state, Some(self.grid.periods[period])),
+        };
+        self.machine.set(state, period)
     }
 
     fn holds(&mut self, _at: At) -> Result<(), NotSet> {
@@ -105,54 +109,55 @@ impl Rig for Live {
     }
 
     fn load(&mut self, rate_rps: f64, number: u64) -> Result<Run, LoadFailure> {
-        // Cards are asked for their counts now and then only: what came before is passed over.
+        // Meters and cards are read periodically, so wait until they include the time before the
+        // load.
         std::thread::sleep(METERED);
-        let came = self.machine.arrivals();
+        let arrivals = self.machine.arrivals();
         let before = self.machine.energy();
         let report = (self.load)(rate_rps, number)?;
         let after = self.machine.energy();
         std::thread::sleep(COUNTED);
-        let came = self.machine.arrivals().zip(came);
-        let came = came.map(|(after, before)| after.saturating_sub(before));
+        let arrivals = self.machine.arrivals().zip(arrivals);
+        let arrivals = arrivals.map(|(after, before)| after.saturating_sub(before));
         if report.served_requests == 0 {
             let why = report.first_protocol_error.unwrap_or("the server answers nothing");
             return Err(LoadFailure::Server(why.to_owned()));
         }
         let sent: u64 = report.run_sent_requests.values().sum();
-        if let Some(came) = came.filter(|_| self.grid.periods.len() > 1)
-            && came_elsewhere(came, sent, self.depth)
+        if let Some(arrivals) = arrivals.filter(|_| self.grid.periods.len() > 1)
+            && arrived_elsewhere(arrivals, sent, self.depth)
         {
             return Err(LoadFailure::Elsewhere(format!(
-                "of {sent} requests only {came} packets came to {}, whose moderation is varied, so that \
-                 every period would look alike: name the interface that the requests arrive at by \
-                 [govern] interfaces in --config, or profile frequencies alone by --periods 1",
+                "of {sent} requests only {arrivals} packets came to {}, whose moderation is varied, so \
+                 that every period would look alike: name the interface that the requests arrive at \
+                 by [govern] interfaces in --config, or profile frequencies alone by --periods 1",
                 self.machine.interfaces().join(", ")
             )));
         }
         Ok(Run {
-            arrivals_per_request: per_request(sent, came),
+            arrivals_per_request: per_request(sent, arrivals),
             ..run_of(&report, drawn(before, after))
         })
     }
 }
 
-/// Packets for each request of a run; none where nobody counted, or all came by a way without a
-/// card, such as the loopback.
+/// Returns the packets per request of a run; `None` if they were not counted, or if all took a path
+/// without a card, such as the loopback.
 fn per_request(sent: u64, arrivals: Option<u64>) -> Option<f64> {
     arrivals
         .filter(|arrivals| *arrivals > 0 && sent > 0)
         .map(|arrivals| arrivals as f64 / sent as f64)
 }
 
-/// Whether so few packets came to the governed interfaces that the requests came by another one. A
-/// request has a packet of its own at least, unless those of a connection are sent together; what
-/// others sent counts as well.
-fn came_elsewhere(came: u64, sent: u64, depth: usize) -> bool {
-    sent > 0 && came as f64 * depth.max(1) as f64 * 2.0 < sent as f64
+/// Returns true if the governed interfaces received too few packets, so the requests must have used
+/// another interface. Up to `depth` requests share a packet. Other traffic counts as well, so this
+/// can miss such a case.
+fn arrived_elsewhere(arrivals: u64, sent: u64, depth: usize) -> bool {
+    sent > 0 && arrivals as f64 * depth.max(1) as f64 * 2.0 < sent as f64
 }
 
-/// Joules between two readings of a meter, and the seconds that those are of: the load's own time would
-/// be another one, by up to a period of the meter at either end.
+/// Returns the joules and the seconds between two readings of a meter. The duration of the load
+/// would be wrong by up to one meter period at either end.
 fn drawn(before: Option<(f64, f64)>, after: Option<(f64, f64)>) -> Option<(f64, f64)> {
     let ((joules, until), (joules_before, from)) = after.zip(before)?;
     Some(((joules - joules_before).max(0.0), (until - from).max(0.0)))
@@ -185,20 +190,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_that_come_by_another_interface_are_noticed() {
-        // Strays of a card that no request came by, and none at all.
-        assert!(came_elsewhere(40, 1_150, 1) && came_elsewhere(0, 1_150, 1));
-        // A packet for each, and one for several of a connection.
-        assert!(!came_elsewhere(1_150, 1_150, 1) && !came_elsewhere(300, 1_200, 4));
-        assert!(!came_elsewhere(0, 0, 1));
+    fn requests_through_another_interface_are_detected() {
+        // A few packets of other traffic, and none at all.
+        assert!(arrived_elsewhere(40, 1_150, 1) && arrived_elsewhere(0, 1_150, 1));
+        // A packet for each request, and for every four requests of a connection.
+        assert!(!arrived_elsewhere(1_150, 1_150, 1) && !arrived_elsewhere(300, 1_200, 4));
+        assert!(!arrived_elsewhere(0, 0, 1));
     }
 
-    /// Read at 0.75 s and 3.25 s of a load from 0.8 s to 3.1 s: 100 W, not 109 W.
+    /// The meter was read at 0.75 s and 3.25 s, and the load ran from 0.8 s to 3.1 s: 100 W, not
+    /// 109 W.
     #[test]
-    fn watts_are_of_the_time_that_the_meter_saw() {
+    fn watts_use_the_time_between_meter_readings() {
         let (joules, seconds) = drawn(Some((75.0, 0.75)), Some((325.0, 3.25))).unwrap();
         assert_eq!(joules / seconds, 100.0);
-        // Not read meanwhile: no time, and no watts.
+        // The meter was not read during the load: no time, and no watts.
         assert_eq!(drawn(Some((75.0, 0.75)), Some((75.0, 0.75))), Some((0.0, 0.0)));
         assert_eq!(drawn(None, Some((75.0, 0.75))), None);
     }

@@ -1,4 +1,5 @@
-//! One point: the machine is set, the server loaded until it is steady, then until it is known.
+//! Measurement of one point: sets the machine, loads the server until it is steady, and repeats the
+//! load until the result is precise enough.
 
 use super::grid::{At, Grid};
 use super::points::{PointsError, too_many_arrivals};
@@ -6,12 +7,12 @@ use super::profiled::Profiled;
 use super::run::Run;
 use wattline_report::Spread;
 
-/// Repetitions before it is asked whether they agree: two say nothing of a spread.
+/// Fewest repetitions of a point: two are too few for a spread.
 const FEWEST: usize = 3;
-/// Load runs that may go by until two in a row agree.
+/// Most further runs until two in a row agree.
 const MOST_UNSTEADY: usize = 5;
-/// Runs in a row in which the generator was too slow before it counts as such: a machine that does
-/// something else for a moment does not end a profile of hours.
+/// Number of runs in a row with a too slow generator that ends a profile. A short disturbance of
+/// the generator must not end a profile that takes hours.
 const MOST_TOO_SLOW: usize = 5;
 /// Two runs agree when their 95th percentiles differ by less than this share.
 const STEADY: f64 = 0.2;
@@ -19,19 +20,19 @@ const STEADY: f64 = 0.2;
 /// Reason why a profile did not continue.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Stopped {
-    /// Somebody wanted it to end.
+    /// A signal ended it.
     #[error("interrupted; run the same command again to continue")]
     Interrupted,
-    /// The machine cannot be brought to a point, or made something else of the one that gives the
+    /// The machine cannot be set to a point, or altered the driver's default, which gives the
     /// target.
     #[error("{at}: {why}; run the same command again to continue")]
     Machine {
         /// The point.
         at: String,
-        /// Message of the machine.
+        /// Reason.
         why: String,
     },
-    /// The server cannot be loaded any more.
+    /// The server can no longer be loaded.
     #[error("{at}: {why}; once the server answers, run the same command again to continue")]
     Server {
         /// The point.
@@ -39,7 +40,7 @@ pub enum Stopped {
         /// Description of the failure.
         why: String,
     },
-    /// The generator is too slow for this load: what it measured would be its own latency.
+    /// The generator is too slow for this load, so it would measure its own latency.
     #[error(
         "{at}: the generator does not hold this rate; give it more --threads, or another machine, \
          or profile lower loads"
@@ -48,12 +49,12 @@ pub enum Stopped {
         /// The point.
         at: String,
     },
-    /// The requests come by an interface whose moderation is not the one that is varied.
+    /// The requests arrive at an interface whose moderation is not varied.
     #[error("{at}: {why}")]
     Elsewhere {
         /// The point.
         at: String,
-        /// Counts that were found, and advice.
+        /// Counts and advice.
         why: String,
     },
     /// Results could not be written.
@@ -64,21 +65,21 @@ pub enum Stopped {
 /// Reason why a run of the load failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadFailure {
-    /// Somebody wanted it to end.
+    /// A signal ended it.
     Interrupted,
-    /// The server does not answer, say.
+    /// The server failed, for example because it does not answer.
     Server(String),
-    /// The packets of the requests were not counted at the interfaces that are governed.
+    /// The packets of the requests did not arrive at the governed interfaces.
     Elsewhere(String),
 }
 
 /// Reason why a machine is not at a point.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSet {
-    /// It refuses, or somebody else sets it: that holds for other points, too.
+    /// A write failed, or another program has changed the setting. Other points are affected, too.
     #[error("{0}")]
     Refused(String),
-    /// It made something else of this point. What is measured then is not of the point.
+    /// The machine chose another value, so a measurement would not belong to this point.
     #[error("{0}")]
     Altered(String),
 }
@@ -89,32 +90,32 @@ impl From<String> for NotSet {
     }
 }
 
-/// A server under load, whose machine can be set.
+/// A server under load on a machine that can be set.
 pub trait Rig {
-    /// Brings the machine to a point. Gives the moderation period in microseconds that it really
-    /// holds there; none for the driver's own choice.
+    /// Sets the machine to a point. Returns the moderation period in microseconds that it holds;
+    /// `None` for the driver's own moderation.
     ///
     /// # Errors
-    /// When it cannot be brought there.
+    /// Fails if the machine does not take these values.
     fn set(&mut self, at: At) -> Result<Option<f64>, NotSet>;
 
-    /// Whether the machine still holds the point after its loads: a processor that grew hot, or its
-    /// firmware, may have lowered the frequency meanwhile.
+    /// Checks that the machine still holds the point after its loads: a hot processor or its
+    /// firmware may have lowered the frequency.
     ///
     /// # Errors
-    /// When it does not.
+    /// Fails if it does not.
     fn holds(&mut self, _at: At) -> Result<(), NotSet> {
         Ok(())
     }
 
-    /// Loads the server with so many requests a second in all. `number` counts the runs.
+    /// Loads the server with this total rate of requests. `number` counts the runs.
     ///
     /// # Errors
-    /// When it cannot be loaded.
+    /// Fails if the server cannot be loaded.
     fn load(&mut self, rate_rps: f64, number: u64) -> Result<Run, LoadFailure>;
 }
 
-/// When a point counts as measured.
+/// Required precision of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {
     /// Wanted half width of the 95 % confidence interval of the 95th percentile, relative to that
@@ -129,12 +130,12 @@ pub struct Precision {
 pub enum Outcome {
     /// Measured.
     Measured(Profiled),
-    /// Left out, with the reason: the machine made something else of it, or its meter did not see it.
-    /// It is tried again when the profile is continued.
+    /// Left out, with the reason: the machine altered it, or the meter gave no reading. A continued
+    /// profile tries it again.
     LeftOut(String),
 }
 
-/// Measures one point. `number` counts the loads.
+/// Measures one point. `number` counts the runs.
 pub(super) fn measure(
     rig: &mut dyn Rig,
     grid: &Grid,
@@ -143,7 +144,7 @@ pub(super) fn measure(
     number: &mut u64,
 ) -> Result<Outcome, Stopped> {
     let named = || grid.name(at);
-    // Without the driver's default there is no target: a machine that alters it ends the profile.
+    // The driver's default gives the target, so a machine that alters it ends the profile.
     let not_set = |why: NotSet| match why {
         NotSet::Altered(why) if matches!(at, At::Point { .. }) => Ok(Outcome::LeftOut(why)),
         NotSet::Altered(why) | NotSet::Refused(why) => Err(Stopped::Machine { at: named(), why }),
@@ -167,13 +168,13 @@ pub(super) fn measure(
         }
         Err(Stopped::Generator { at: named() })
     };
-    // Until two runs in a row agree, the first of them still shows the point before.
+    // Until two runs in a row agree, the server may still be settling from the point before.
     let mut runs = vec![run()?];
     let mut steady = false;
     for _ in 0..MOST_UNSTEADY {
         let next = run()?;
         let (a, b) = (runs[runs.len() - 1].percentiles[1], next.percentiles[1]);
-        // Both infinite: both saturated.
+        // Equal if both are infinite, which means saturated.
         let agree = a == b || (a - b).abs() < STEADY * a.max(b);
         if agree {
             runs.push(next);
@@ -196,7 +197,7 @@ pub(super) fn measure(
         return not_set(why);
     }
     let point = Profiled { steady, ..Profiled::of(at, held_us, &runs) };
-    // Said now, not by the tables after hours of load.
+    // Reported now; the tables would report it only after hours of load.
     if let Some(why) = point.arrivals_per_request.and_then(too_many_arrivals) {
         return Err(Stopped::Machine { at: named(), why });
     }

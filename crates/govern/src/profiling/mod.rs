@@ -1,13 +1,13 @@
 //! Profiles of a real server: tail latency and power by load, V/F state and moderation period.
 //!
-//! The machine is brought to each point of a [`Grid`] in turn, a load is driven until what it
-//! measures is steady, and then until the 95th percentile is known well enough (Co-PI, section
-//! IV.B; its own figures are of 8 x 11 x 510 points, hours of load). After every point the results
-//! are written, so that a profile that was interrupted goes on where it was. What comes out is the
-//! file of `docs/reference/profile-tables.md`, which policy `copi` reads. A sparse profile measures
-//! only the points that a search asks for.
+//! At each point of a [`Grid`] the machine is set, and the load is repeated until its results are
+//! steady and the 95th percentile is known with the required precision (Co-PI, section IV.B, which
+//! measures 8 x 11 x 510 points in hours of load). The results are written after every point, so an
+//! interrupted profile can continue. The profile yields the tables that policy `copi` reads
+//! (`docs/reference/profile-tables.md`). A sparse profile measures only the points that a search
+//! picks.
 //!
-//! [`Rig`] is what is driven; [`Machine`] is the one of this machine's knobs and meters.
+//! [`Rig`] is the system under test. [`Live`] is a real one: a server on this [`Machine`].
 
 mod grid;
 mod live;
@@ -33,50 +33,50 @@ use measure::measure;
 use std::time::{Duration, Instant};
 use wattline_server::sparse::{most_points, search};
 
-/// Reason for leaving out a point without watts where others have them.
+/// Reason for leaving out a point without watts in a profile with a power source.
 const UNMETERED: &str = "the meter gave no reading during its loads; it is measured again when the \
                          same command continues the profile";
 
-/// Progress of a profile.
+/// Progress of a profile after a point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// The point that it was at just now.
+    /// The point.
     pub at: At,
-    /// Outcome of the point.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Points known, those of earlier runs included.
+    /// Number of known points, including those of earlier runs.
     pub known: usize,
-    /// Number of points; of a sparse profile the most there can be.
+    /// Number of points of the profile; an upper bound if it is sparse.
     pub of: usize,
-    /// Time that the rest will take, by the mean of those measured in this run; of a sparse profile
-    /// at most.
+    /// Estimated time for the other points, by the mean of this run; an upper bound if the profile
+    /// is sparse.
     pub remaining: Duration,
 }
 
-/// Measures what of a grid is not known yet, and writes `points` after each. `tell` hears of each.
-/// A point of which the machine makes another is left out.
+/// Measures the points of a grid that are not known yet. Writes `points` and calls `report` after
+/// each. Skips points that the machine alters.
 ///
 /// # Errors
-/// [`Stopped`]; all that was measured until then is written.
+/// [`Stopped`]; all points measured until then are written.
 pub fn profile(
     rig: &mut dyn Rig,
     grid: &Grid,
     precision: Precision,
     points: &mut Points,
-    tell: impl FnMut(&Progress),
+    report: impl FnMut(&Progress),
 ) -> Result<(), Stopped> {
     let missing: Vec<At> = grid.order().filter(|at| !points.knows(*at)).collect();
     let of = grid.order().count();
-    let mut walk = Walk::new(rig, grid, precision, points, tell);
+    let mut walk = Walk::new(rig, grid, precision, points, report);
     for (done, at) in missing.iter().enumerate() {
         walk.visit(*at, missing.len() - done - 1, of)?;
     }
     Ok(())
 }
 
-/// Measures a few points of a grid: those that [`search`] asks for, load by load. `target` is the
-/// 95th percentile in seconds that counts as fast enough; none for that of the driver's default at
-/// the load. Points that are known already, of a full profile too, are not measured again.
+/// Measures the points of a grid that [`search`] picks, load by load. `target` is the 95th
+/// percentile in seconds to stay within; by default that of the driver's own moderation at the
+/// load. Known points are not measured again, even if they come from a full profile.
 ///
 /// # Errors
 /// Like [`profile`].
@@ -86,12 +86,12 @@ pub fn profile_sparse(
     precision: Precision,
     target: Option<f64>,
     points: &mut Points,
-    tell: impl FnMut(&Progress),
+    report: impl FnMut(&Progress),
 ) -> Result<(), Stopped> {
     let loads = grid.loads_rps.len();
     let (states, periods) = (grid.states.len(), grid.periods.len());
     let most = most_points(states, periods);
-    let mut walk = Walk::new(rig, grid, precision, points, tell);
+    let mut walk = Walk::new(rig, grid, precision, points, report);
     for load in 0..loads {
         let left = loads - load - 1;
         let at = At::Default { load };
@@ -102,7 +102,7 @@ pub fn profile_sparse(
     }
     for load in 0..loads {
         let default = walk.points.get(At::Default { load }).and_then(|point| point.p95_us);
-        // Where the default saturates, any point that does not is better.
+        // If the default saturates, any point that does not is better.
         let target = target.or(default.map(|micros| micros * 1e-6)).unwrap_or(f64::INFINITY);
         let mut asked = 0;
         search(states, periods, |state, period| {
@@ -112,7 +112,7 @@ pub fn profile_sparse(
                 let beyond = most - asked + (loads - load - 1) * most;
                 walk.visit(at, beyond, walk.points.len() + 1 + beyond)?;
             }
-            // What was left out is no choice of a policy either.
+            // A policy cannot choose a point that was left out.
             let p95_us = walk.points.get(at).and_then(|point| point.p95_us);
             Ok::<_, Stopped>(p95_us.is_some_and(|micros| micros * 1e-6 <= target))
         })?;
@@ -120,12 +120,13 @@ pub fn profile_sparse(
     Ok(())
 }
 
+/// State of a profile between two points.
 struct Walk<'a, T> {
     rig: &'a mut dyn Rig,
     grid: &'a Grid,
     precision: Precision,
     points: &'a mut Points,
-    tell: T,
+    report: T,
     /// Number of the last load.
     number: u64,
     began: Instant,
@@ -138,17 +139,17 @@ impl<'a, T: FnMut(&Progress)> Walk<'a, T> {
         grid: &'a Grid,
         precision: Precision,
         points: &'a mut Points,
-        tell: T,
+        report: T,
     ) -> Self {
         let number = points.len() as u64 * 1_000;
-        Self { rig, grid, precision, points, tell, number, began: Instant::now(), done: 0 }
+        Self { rig, grid, precision, points, report, number, began: Instant::now(), done: 0 }
     }
 
-    /// Measures a point, after which `left` others follow; `of` is how many there are in all.
+    /// Measures a point of `of`, after which at most `left` others follow.
     fn visit(&mut self, at: At, left: usize, of: usize) -> Result<(), Stopped> {
         let mut outcome = measure(self.rig, self.grid, at, self.precision, &mut self.number)?;
         if let Outcome::Measured(point) = outcome {
-            // Its latency is known, which is all that a search asks for.
+            // Kept even without watts: a search needs only its latency.
             self.points.add(point)?;
             if !self.points.is_whole(&point) {
                 outcome = Outcome::LeftOut(UNMETERED.to_owned());
@@ -156,7 +157,7 @@ impl<'a, T: FnMut(&Progress)> Walk<'a, T> {
         }
         self.done += 1;
         let remaining = self.began.elapsed() / self.done * left as u32;
-        (self.tell)(&Progress { at, outcome, known: self.points.len(), of, remaining });
+        (self.report)(&Progress { at, outcome, known: self.points.len(), of, remaining });
         Ok(())
     }
 }

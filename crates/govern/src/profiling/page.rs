@@ -1,4 +1,4 @@
-//! A page with the curves of a profile.
+//! The page with the curves of a profile.
 
 use super::Points;
 use super::profiled::Profiled;
@@ -7,9 +7,10 @@ use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_requests::NOTED_LATENESS;
 use wattline_server::tables::NOT_MEASURED;
 
-/// The curves of the 95th percentile against the moderation period, a chart for each load and a
-/// line for each frequency, and all points. Those are marked whose 95th percentile is not known to
-/// the share `within`, that never were steady, or whose requests were sent late.
+/// Returns a page with a chart of the 95th percentile against the moderation period for each load,
+/// with a line for each frequency, and a table of all points. It marks points whose 95th percentile
+/// is not known within the share `within`, that were never steady, or whose requests were sent
+/// late.
 pub fn page(points: &Points, within: f64) -> String {
     let head = &points.head;
     let mut page = FigurePage::headed("a profile", &format!("Profile of {}", head.server));
@@ -91,13 +92,13 @@ pub fn page(points: &Points, within: f64) -> String {
     page.end()
 }
 
-/// A number with what it counts, by one and by several.
+/// Returns a count with its noun in the singular or plural.
 fn counted(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-/// Returns the best point at each load: the one with the shortest 95th percentile, beside the
-/// driver's own moderation.
+/// Describes the point with the shortest 95th percentile at each load, compared with the driver's
+/// own moderation.
 fn outcome(points: &Points) -> String {
     let head = &points.head;
     let at_load = |load: usize| {
@@ -105,23 +106,23 @@ fn outcome(points: &Points) -> String {
         let fixed = of_load().filter_map(|point| Some((point.point?, point.p95_us?)));
         let ((state, period), p95) = fixed.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let default = of_load().find(|point| point.point.is_none()).and_then(|point| point.p95_us);
-        let beside = default.map_or_else(String::new, |default| {
+        let compared = default.map_or_else(String::new, |default| {
             format!(", {default:.1} us with the driver's own moderation")
         });
         Some(format!(
             "At {} requests per second the shortest 95th percentile is {p95:.1} us, at {:.2} GHz and a \
-             period of {:.0} us{beside}.",
+             period of {:.0} us{compared}.",
             head.loads_rps[load], head.machine.frequencies_ghz[state], head.periods_us[period]
         ))
     };
-    let told: Vec<String> = (0..head.loads_rps.len()).filter_map(at_load).collect();
-    match told.is_empty() {
+    let sentences: Vec<String> = (0..head.loads_rps.len()).filter_map(at_load).collect();
+    match sentences.is_empty() {
         true => "No point with a fixed period sustained its load.".to_owned(),
-        false => told.join(" "),
+        false => sentences.join(" "),
     }
 }
 
-/// Sentences on the points that are not what was asked for; `None` if all are.
+/// Describes the points that miss the requested quality; `None` if there are none.
 fn doubtful(points: &Points, within: f64) -> Option<String> {
     let unsteady = points.iter().filter(|point| !point.steady).count();
     let loose = points.iter().filter(|point| !point.is_tight(within)).count();
@@ -146,13 +147,13 @@ const NEVER_STEADY: &str = "never steady";
 const NOT_TIGHT: &str = "not tight";
 const SENT_LATE: &str = "sent late";
 
-/// Returns remarks on a point for the reader; empty without any.
+/// Returns the remarks on a point; empty if there are none.
 pub fn remark(point: &Profiled, within: f64) -> String {
     let remarks = [
         (point.steady, NEVER_STEADY),
         (point.is_tight(within), NOT_TIGHT),
         (!point.is_sent_late(), SENT_LATE),
     ];
-    let told: Vec<&str> = remarks.iter().filter(|(sound, _)| !sound).map(|it| it.1).collect();
-    told.join(", ")
+    let shown: Vec<&str> = remarks.iter().filter(|(sound, _)| !sound).map(|it| it.1).collect();
+    shown.join(", ")
 }

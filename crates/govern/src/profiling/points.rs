@@ -1,4 +1,4 @@
-//! Points measured so far, in a file that is written anew after every point.
+//! The file of measured points, which is rewritten after every point.
 
 use super::grid::{At, Grid};
 use super::profiled::Profiled;
@@ -12,16 +12,16 @@ use wattline_server::tables::{
 };
 use wattline_units::Span;
 
-/// Files longer than this are none of ours.
+/// Largest accepted file size in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// Fewer packets for each request were none of the requests, which came by a way without a counter,
+/// Fewest plausible packets per request. With fewer, the requests took a path without a counter,
 /// such as the loopback.
 const FEWEST_ARRIVALS: f64 = 1e-3;
-/// More packets for each request are mostly of other traffic.
+/// Most plausible packets per request. With more, most packets are other traffic.
 const MOST_ARRIVALS: f64 = 1e3;
 
-/// Returns the reason if packets per request are too many to tell anything about the requests.
+/// Returns an error message if there are too many packets per request to come from the requests.
 pub(super) fn too_many_arrivals(per_request: f64) -> Option<String> {
     (per_request > MOST_ARRIVALS).then(|| {
         format!(
@@ -38,27 +38,27 @@ pub(super) fn too_many_arrivals(per_request: f64) -> Option<String> {
 pub struct Head {
     /// Version of the format: 1.
     pub version: u32,
-    /// The server, in words.
+    /// Description of the server.
     pub server: String,
-    /// Requests that are sent, in words.
+    /// Description of the requests.
     pub workload: String,
     /// The machine.
     pub machine: Fingerprint,
     /// Loads in requests per second of all cores.
     pub loads_rps: Vec<f64>,
-    /// Frequencies that are measured, in GHz.
+    /// Measured frequencies in GHz.
     pub frequencies_ghz: Vec<f64>,
     /// Moderation periods in microseconds.
     pub periods_us: Vec<f64>,
-    /// Cores that the interfaces' queues lead to: between them the load is divided. None where no
-    /// interface is counted; then all cores share it.
+    /// Number of cores that serve the interfaces' queues and so share the load. `None` without a
+    /// governed interface; then all cores share it.
     #[serde(default)]
     pub queue_cores: Option<usize>,
-    /// Source of watts; none without a meter or model.
+    /// Source of watts; `None` without a meter or model.
     pub power_source: Option<String>,
 }
 
-/// Points could not be read or written.
+/// Reason why points could not be read or written.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PointsError {
     /// The file system failed.
@@ -77,7 +77,7 @@ pub enum PointsError {
         /// Description of the damage.
         why: String,
     },
-    /// They are of another profile.
+    /// The points belong to another profile.
     #[error(
         "{}: points of another profile ({differs}); go on with its options, or move the file away \
          to begin anew", .path.display()
@@ -85,7 +85,7 @@ pub enum PointsError {
     Another {
         /// The file.
         path: PathBuf,
-        /// In what it differs.
+        /// Description of the difference.
         differs: String,
     },
 }
@@ -97,20 +97,20 @@ struct File {
     points: Vec<Profiled>,
 }
 
-/// All points that are known.
+/// All known points of a profile.
 #[derive(Debug, Clone)]
 pub struct Points {
     path: PathBuf,
-    /// Identity of the profile that they belong to.
+    /// Identity of their profile.
     pub head: Head,
     known: BTreeMap<At, Profiled>,
 }
 
 impl Points {
-    /// Goes on with the points of this file, or begins where there is none.
+    /// Reads the points of this file; starts without points if it does not exist.
     ///
     /// # Errors
-    /// When it is damaged, or of another profile.
+    /// Fails if the file is damaged or belongs to another profile.
     pub fn open(path: &Path, head: Head) -> Result<Self, PointsError> {
         let mut points = Self { path: path.to_owned(), head, known: BTreeMap::new() };
         let failed = |error: std::io::Error| points.failed(&error);
@@ -118,7 +118,7 @@ impl Points {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(points),
             opened => opened.map_err(failed)?,
         };
-        // A device tells no length and has no end.
+        // The length of a device is not known before it is read, and it may be endless.
         let mut text = String::new();
         file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > LONGEST {
@@ -168,36 +168,36 @@ impl Points {
         self.known.values().filter(|point| self.is_whole(point)).count()
     }
 
-    /// Whether none is.
+    /// Returns true if no point is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a point is known. One without watts is not, where other points have them: it is
-    /// measured again.
+    /// Returns true if a point is known. A point without watts in a profile with a power source is
+    /// not; it is measured again.
     pub fn knows(&self, at: At) -> bool {
         self.known.get(&at).is_some_and(|point| self.is_whole(point))
     }
 
-    /// Whether a point has all that this profile measures.
+    /// Returns true if a point has all values that this profile measures.
     pub(super) fn is_whole(&self, point: &Profiled) -> bool {
         self.head.power_source.is_none() || point.power_watts.is_some()
     }
 
-    /// A point that was measured, be it without watts.
+    /// Returns a measured point, with or without watts.
     pub fn get(&self, at: At) -> Option<&Profiled> {
         self.known.get(&at)
     }
 
-    /// All that were measured, defaults first.
+    /// Returns all measured points, defaults first.
     pub fn iter(&self) -> impl Iterator<Item = &Profiled> {
         self.known.values()
     }
 
-    /// Takes a point, and writes all.
+    /// Adds a point and writes the file.
     ///
     /// # Errors
-    /// From the file system; what was written before stands.
+    /// Fails if the file cannot be written; its former contents stay.
     pub fn add(&mut self, point: Profiled) -> Result<(), PointsError> {
         self.known.insert(point.at(), point);
         let points = self.known.values().copied().collect();
@@ -206,9 +206,9 @@ impl Points {
         write(&self.path, &text)
     }
 
-    /// Packets for each request, load by load. A load without a figure has that of the nearest one,
-    /// since a governor that knows none would take each packet for a request. Empty where nobody
-    /// counted the requests' packets at any load.
+    /// Returns the packets per request of each load. A load without a value gets that of the
+    /// nearest load, since without one a governor would count each packet as a request. Empty if no
+    /// load has a value.
     fn arrivals_per_request(&self) -> Result<Vec<f64>, String> {
         let loads = &self.head.loads_rps;
         let mean_of = |load: usize, sustained: bool| {
@@ -224,7 +224,8 @@ impl Points {
             (0..loads.len()).map(|load| mean_of(load, sustained)).collect()
         };
         let mut known = means(true);
-        // A saturated server is sent what it does not answer: its packets count only without others.
+        // A saturated server also receives requests that it does not answer, so its packets count
+        // only if no load was sustained.
         if known.iter().all(Option::is_none) {
             known = means(false);
         }
@@ -243,12 +244,11 @@ impl Points {
         Ok((0..loads.len()).map_while(nearest).collect())
     }
 
-    /// The tables, whose fast reader is policy `copi`. Where the card held another period than it
-    /// was asked for, the one that it held counts. Without a meter, power is unknown there; with one,
-    /// points are left out whose power it did not see.
+    /// Returns the tables for policy `copi`. They list a point under the period that the card held.
+    /// Without a power source, power is unknown; with one, points without watts are left out.
     ///
     /// # Errors
-    /// In words, when there is no point yet, or when far more packets than requests were counted.
+    /// Fails if there is no point yet, or if far more packets than requests were counted.
     pub fn tables(&self) -> Result<ProfileTables, String> {
         let head = &self.head;
         let conditions = Conditions {
@@ -267,7 +267,7 @@ impl Points {
         };
         let whole = || self.iter().filter(|point| self.is_whole(point));
         let mut periods: Vec<f64> = whole().filter_map(period_of).collect();
-        // The first points are those of the drivers' own moderation.
+        // A profile that has only its defaults so far still needs a period.
         periods.extend(periods.is_empty().then_some(0.0));
         periods.sort_by(f64::total_cmp);
         periods.dedup();
@@ -292,14 +292,14 @@ impl Points {
     }
 }
 
-/// Writes a file wholly or not at all.
+/// Writes a file atomically.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), PointsError> {
     let failed =
         |error: std::io::Error| PointsError::File { path: path.to_owned(), why: error.to_string() };
     wattline_files::replace(path, text.as_bytes()).map_err(failed)
 }
 
-/// In what two profiles differ, in words.
+/// Describes the first difference between two profiles.
 fn differs(found: &Head, wanted: &Head) -> Option<String> {
     if let Some(why) = found.machine.differs_from(&wanted.machine) {
         return Some(format!("of another machine: {why}"));

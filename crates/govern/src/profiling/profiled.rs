@@ -1,4 +1,4 @@
-//! One point of a profile, as it is kept.
+//! A measured point in the file of points.
 
 use super::grid::At;
 use super::run::Run;
@@ -6,39 +6,38 @@ use serde::{Deserialize, Serialize};
 use wattline_report::Spread;
 use wattline_requests::NOTED_LATENESS;
 
-/// One point, measured.
+/// A measured point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Profiled {
     /// Index of the load.
     pub load: usize,
-    /// Index of the frequency and of the period; none for the driver's own moderation at the
-    /// fastest.
+    /// Indices of the frequency and of the period; `None` for the fastest frequency with the
+    /// driver's own moderation.
     pub point: Option<(usize, usize)>,
-    /// The period that the card really held, in microseconds.
+    /// The period that the card held, in microseconds.
     pub held_us: Option<f64>,
-    /// Runs that counted.
+    /// Number of runs in the means.
     pub repetitions: usize,
-    /// Whether the rate was held, with every request served, in most of them.
+    /// True if the server sustained the rate in most runs.
     pub sustained: bool,
-    /// Whether two loads in a row agreed before those that count. Where none did, the server had not
-    /// come to rest.
+    /// True if two runs in a row agreed at the start. Otherwise the server was still changing.
     #[serde(default = "steady")]
     pub steady: bool,
-    /// Means over the runs, in microseconds: percentiles 50, 95 and 99; none where it saturated.
+    /// Mean 50th percentile of the runs in microseconds; `None` if the server saturated.
     pub p50_us: Option<f64>,
-    /// See [`Self::p50_us`].
+    /// Mean 95th percentile, like [`Self::p50_us`].
     pub p95_us: Option<f64>,
-    /// See [`Self::p50_us`].
+    /// Mean 99th percentile, like [`Self::p50_us`].
     pub p99_us: Option<f64>,
     /// Half the 95 % confidence interval of the 95th percentile, in microseconds.
     pub p95_half_us: Option<f64>,
-    /// 1 % of the requests were sent more than so many microseconds late by the generator itself,
-    /// which is part of the latencies: the mean over the runs; none where that was not measured.
+    /// Mean 99th percentile of the generator's own lateness in microseconds, which is part of the
+    /// latencies; `None` if it was not measured.
     #[serde(default)]
     pub late_us: Option<f64>,
-    /// Mean power in watts, where a meter saw it.
+    /// Mean power in watts; `None` without a reading of a meter.
     pub power_watts: Option<f64>,
-    /// Packets that came to the server's queues for each request, where they were counted.
+    /// Packets per request that arrived at the server's queues; `None` if they were not counted.
     #[serde(default)]
     pub arrivals_per_request: Option<f64>,
 }
@@ -56,7 +55,7 @@ impl Profiled {
         let spread = |which: usize| Spread::of(sound().map(|run| run.percentiles[which]));
         let late: Option<f64> = sound().map(|run| run.late_seconds).sum();
         let micros = |seconds: f64| (sustained && seconds.is_finite()).then_some(seconds * 1e6);
-        // Of the runs that a meter saw.
+        // Only runs with a reading of the meter.
         let metered = || runs.iter().filter_map(|run| Some((run.joules?, run.seconds)));
         let joules: f64 = metered().map(|(joules, _)| joules).sum();
         let seconds: f64 = metered().map(|(_, seconds)| seconds).sum();
@@ -78,21 +77,21 @@ impl Profiled {
         }
     }
 
-    /// Whether half the confidence interval of its 95th percentile is at most this share of it; of
-    /// a saturated point, which has none, too.
+    /// Returns true if half the confidence interval of the 95th percentile is at most this share of
+    /// it, or if the point is saturated and has no interval.
     pub fn is_tight(&self, within: f64) -> bool {
         let known = self.p95_half_us.zip(self.p95_us);
         known.is_none_or(|(half, p95)| half <= within * p95)
     }
 
-    /// Whether its latencies are in good part how late the generator sent the requests. A load's
-    /// report says so above the same share.
+    /// Returns true if the generator's own lateness is a large part of the latencies. The report of
+    /// a load uses the same limit.
     pub fn is_sent_late(&self) -> bool {
         let known = self.late_us.zip(self.p99_us);
         known.is_some_and(|(late, p99)| late > NOTED_LATENESS * p99)
     }
 
-    /// Returns the point's place in the grid.
+    /// Returns the position in the grid.
     pub fn at(&self) -> At {
         let load = self.load;
         match self.point {
@@ -102,7 +101,7 @@ impl Profiled {
     }
 }
 
-/// Files of before this was noted say nothing else.
+/// Default for files that were written without this field.
 fn steady() -> bool {
     true
 }

@@ -1,4 +1,4 @@
-//! A profile of a server that is reckoned.
+//! Profiles of a modelled server.
 
 use super::*;
 use crate::profiling::points::write;
@@ -6,38 +6,40 @@ use std::cell::Cell;
 use wattline_server::tables::{EnergyOrder, Fingerprint, ProfileTables};
 use wattline_units::{Hertz, Span};
 
-/// Latency 100 us and the period, divided by the frequency in GHz; watts are the square of the
-/// frequency. Half as noisy as `noise` says, which alternates.
-struct Reckoned {
+/// A server whose 95th percentile is 100 us plus the period, divided by the frequency in GHz, and
+/// whose watts are the square of the frequency in GHz.
+struct ModelRig {
     grid: Grid,
     at: Option<At>,
     runs: u64,
     set: u64,
+    /// Relative deviation of the latency, whose sign alternates from run to run.
     noise: f64,
-    /// Ends with this run, by that.
+    /// The run that fails, and its failure.
     ends: Option<(u64, LoadFailure)>,
-    /// More than this is not sustained.
+    /// Sustained rate at 1 GHz.
     capacity_rps: f64,
     meter: bool,
-    /// The card knows multiples of this alone.
+    /// The card rounds up to multiples of this period.
     granularity_us: f64,
     arrivals_per_request: Option<f64>,
-    /// The index of a period that the card refuses.
+    /// Index of a period that the card refuses.
     refuses: Option<usize>,
-    /// The index of a frequency of which the firmware makes another; and of one that it makes
-    /// another of during the loads.
+    /// Index of a frequency that the firmware alters when it is set.
     clamps: Option<usize>,
+    /// Index of a frequency that the firmware alters during the loads.
     loses: Option<usize>,
-    /// The meter is not read during this run; and during each run at this load.
+    /// The run without a reading of the meter.
     unmetered_run: Option<u64>,
+    /// The load whose runs have no reading of the meter.
     unmetered_load: Option<usize>,
-    /// Delay of the latest 1 % of the requests, as a share of the 99th percentile.
+    /// Lateness of the generator as a share of the 99th percentile.
     late: f64,
-    /// So many runs of each ten the generator does not hold its rate, the first ones.
+    /// Number of runs at the start of each ten in which the generator is too slow.
     too_slow: u64,
 }
 
-impl Reckoned {
+impl ModelRig {
     fn new(grid: &Grid) -> Self {
         Self {
             grid: grid.clone(),
@@ -72,7 +74,7 @@ impl Reckoned {
     }
 }
 
-impl Rig for Reckoned {
+impl Rig for ModelRig {
     fn set(&mut self, at: At) -> Result<Option<f64>, NotSet> {
         if matches!(at, At::Point { period, .. } if Some(period) == self.refuses) {
             return Err(NotSet::Refused("ethtool:eth0/rx-usecs: Invalid argument".to_owned()));
@@ -128,17 +130,17 @@ fn head(grid: &Grid) -> Head {
         moderation_us: [0.0, 1000.0],
         hardware: Vec::new(),
     };
-    Head::of("test".into(), "reckoned".into(), machine, grid, None, Some("measured".into()))
+    Head::of("test".into(), "modelled".into(), machine, grid, None, Some("measured".into()))
 }
 
 const PRECISION: Precision = Precision { within: 0.05, repetitions: 10 };
 
 #[test]
-fn every_point_is_measured_and_the_tables_read_back() {
+fn tables_of_a_full_profile_read_back() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
-    let mut rig = Reckoned::new(&grid);
+    let mut rig = ModelRig::new(&grid);
     let last = Cell::new(0);
     profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
         assert_eq!((progress.known, progress.of), (last.get() + 1, 14));
@@ -157,13 +159,13 @@ fn every_point_is_measured_and_the_tables_read_back() {
 }
 
 #[test]
-fn noise_is_repeated_until_the_interval_is_tight_and_no_longer_than_allowed() {
+fn noisy_point_is_repeated_until_tight_or_out_of_repetitions() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let mut runs = Vec::new();
     for noise in [0.0, 0.03, 0.09] {
         let path = folder.path().join(format!("{noise}.json"));
         let mut points = Points::open(&path, head(&grid)).unwrap();
-        let mut rig = Reckoned { noise, ..Reckoned::new(&grid) };
+        let mut rig = ModelRig { noise, ..ModelRig::new(&grid) };
         profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
         let point = points.iter().next().unwrap();
         runs.push(point.repetitions);
@@ -176,20 +178,20 @@ fn noise_is_repeated_until_the_interval_is_tight_and_no_longer_than_allowed() {
 }
 
 #[test]
-fn an_interrupted_profile_goes_on_where_it_was() {
+fn interrupted_profile_continues() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
-    let mut rig = Reckoned { ends: Some((17, LoadFailure::Interrupted)), ..Reckoned::new(&grid) };
+    let mut rig = ModelRig { ends: Some((17, LoadFailure::Interrupted)), ..ModelRig::new(&grid) };
     let stopped = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
     assert_eq!(stopped, Stopped::Interrupted);
     drop(points);
-    // What is known can be looked at, however little that is.
+    // An interrupted profile has tables, however few its points are.
     for run in [1, 4, 7] {
         let path = folder.path().join(format!("{run}.json"));
         let mut points = Points::open(&path, head(&grid)).unwrap();
         let mut rig =
-            Reckoned { ends: Some((run, LoadFailure::Interrupted)), ..Reckoned::new(&grid) };
+            ModelRig { ends: Some((run, LoadFailure::Interrupted)), ..ModelRig::new(&grid) };
         profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
         let tables = points.tables().unwrap();
         let defaults = (0..2).filter(|load| tables.default_point(*load).is_some()).count();
@@ -197,18 +199,18 @@ fn an_interrupted_profile_goes_on_where_it_was() {
     }
     let mut points = Points::open(&path, head(&grid)).unwrap();
     assert_eq!(points.len(), 5);
-    let mut rig = Reckoned::new(&grid);
+    let mut rig = ModelRig::new(&grid);
     profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     assert_eq!((points.len(), rig.set), (14, 9));
 
-    // Not with what is of another machine, of other options, or of nobody.
+    // It does not continue points of another machine, of another workload, or of a damaged file.
     let mut other = head(&grid);
     other.machine.cores = 3;
     let error = Points::open(&path, other).unwrap_err().to_string();
     assert!(error.contains("another machine: 2 cores, not 3"), "{error}");
     let other = Head { workload: "else".into(), ..head(&grid) };
     let error = Points::open(&path, other).unwrap_err().to_string();
-    assert!(error.contains("workload: reckoned, not else"), "{error}");
+    assert!(error.contains("workload: modelled, not else"), "{error}");
     let text = std::fs::read_to_string(&path).unwrap();
     for (from, to) in
         [("{", "["), ("\"load\": 1", "\"load\": 7"), ("\"p50_us\": ", "\"p50_us\": -")]
@@ -219,40 +221,39 @@ fn an_interrupted_profile_goes_on_where_it_was() {
     }
 }
 
-/// Its length is none, whatever it holds.
+/// The length of a device is zero, whatever it contains.
 #[test]
-fn a_device_is_not_read_to_its_end() {
-    let told = Points::open("/dev/zero".as_ref(), head(&grid())).unwrap_err().to_string();
-    assert!(told.contains("/dev/zero: is not a file of points: longer than"), "{told}");
+fn endless_device_is_rejected() {
+    let error = Points::open("/dev/zero".as_ref(), head(&grid())).unwrap_err().to_string();
+    assert!(error.contains("/dev/zero: is not a file of points: longer than"), "{error}");
 }
 
 #[test]
-fn a_server_that_saturates_is_told_and_one_that_dies_ends_it() {
+fn saturation_is_recorded_and_a_dead_server_ends_the_profile() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
     // 1500 at 1 GHz, 3000 at 2 GHz.
-    let mut rig = Reckoned { capacity_rps: 1_500.0, ..Reckoned::new(&grid) };
+    let mut rig = ModelRig { capacity_rps: 1_500.0, ..ModelRig::new(&grid) };
     profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     let text = points.tables().unwrap().to_text();
     assert_eq!(text.matches("saturated").count(), 3, "{text}");
     let gone = LoadFailure::Server("connection refused".into());
-    let mut rig = Reckoned { ends: Some((1, gone)), ..Reckoned::new(&grid) };
+    let mut rig = ModelRig { ends: Some((1, gone)), ..ModelRig::new(&grid) };
     let mut points = Points::open(&folder.path().join("new.json"), head(&grid)).unwrap();
     let error = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err().to_string();
     assert!(error.contains("1000 rps") && error.contains("connection refused"), "{error}");
 }
 
-/// Packets are counted at both loads, but the upper one is saturated at each point, or its count is
-/// none: what is known of the other load counts there, too. Without it the governor would take each
-/// packet for a request.
+/// If the upper load is saturated at each point, or has no count, it gets the ratio of the other
+/// load. Without a ratio the governor would count each packet as a request.
 #[test]
-fn a_load_without_a_ratio_of_packets_has_that_of_the_nearest_one() {
+fn load_without_a_packet_ratio_gets_that_of_the_nearest_load() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let measured = |name: &str, change: &dyn Fn(&mut Profiled)| {
         let path = folder.path().join(name);
         let mut points = Points::open(&path, head(&grid)).unwrap();
-        let mut rig = Reckoned { arrivals_per_request: Some(0.5), ..Reckoned::new(&grid) };
+        let mut rig = ModelRig { arrivals_per_request: Some(0.5), ..ModelRig::new(&grid) };
         profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
         let known: Vec<Profiled> = points.iter().copied().collect();
         for mut point in known {
@@ -272,63 +273,64 @@ fn a_load_without_a_ratio_of_packets_has_that_of_the_nearest_one() {
         point.arrivals_per_request = (!upper(point)).then_some(0.5);
     });
     assert_eq!(uncounted, Ok(vec![0.5, 0.5]));
-    // Packets that came by the way were counted, requests by another: that is no ratio.
+    // Only stray packets were counted, so the requests took another path.
     let elsewhere = measured("elsewhere", &|point| point.arrivals_per_request = Some(1e-6));
     assert_eq!(elsewhere, Ok(vec![]));
     let all_saturated = measured("all", &|point| point.sustained = false);
-    assert_eq!(all_saturated, Ok(vec![0.5, 0.5]), "nothing better is known");
+    assert_eq!(all_saturated, Ok(vec![0.5, 0.5]), "no load was sustained");
     let flooded = measured("flooded", &|point| {
         if upper(point) {
             point.arrivals_per_request = Some(2e3);
         }
     });
-    let told = flooded.unwrap_err();
-    assert!(told.contains("2000 rps: 2000 packets") && told.contains("other traffic"), "{told}");
+    let error = flooded.unwrap_err();
+    assert!(error.contains("2000 rps: 2000 packets") && error.contains("other traffic"), "{error}");
 }
 
-/// One run without joules takes no watts from its point, and a point that has none is measured again:
-/// with watts at some points only, there is no order by energy, and a policy refuses the tables.
+/// A point keeps its watts if one of its runs has no joules. A point without watts is measured
+/// again: tables with watts at only some points have no order by energy, and a policy refuses them.
 #[test]
-fn a_point_that_the_meter_missed_is_measured_again() {
+fn point_without_watts_is_measured_again() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let mut points = Points::open(&folder.path().join("run.json"), head(&grid)).unwrap();
-    let mut rig = Reckoned { unmetered_run: Some(8), ..Reckoned::new(&grid) };
+    let mut rig = ModelRig { unmetered_run: Some(8), ..ModelRig::new(&grid) };
     profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     assert!(points.iter().all(|point| point.power_watts.is_some()));
     let path = folder.path().join("load.json");
     for sparse in [false, true] {
         let mut points = Points::open(&path, head(&grid)).unwrap();
-        let mut rig = Reckoned { unmetered_load: Some(1), ..Reckoned::new(&grid) };
+        let mut rig = ModelRig { unmetered_load: Some(1), ..ModelRig::new(&grid) };
         let mut left_out = Vec::new();
-        let tell = |progress: &Progress| match &progress.outcome {
+        let report = |progress: &Progress| match &progress.outcome {
             Outcome::LeftOut(why) => left_out.push((progress.at.load(), why.clone())),
             Outcome::Measured(point) => assert_eq!(point.load, 0),
         };
         match sparse {
-            true => profile_sparse(&mut rig, &grid, PRECISION, None, &mut points, tell).unwrap(),
-            false => profile(&mut rig, &grid, PRECISION, &mut points, tell).unwrap(),
+            true => profile_sparse(&mut rig, &grid, PRECISION, None, &mut points, report),
+            false => profile(&mut rig, &grid, PRECISION, &mut points, report),
         }
+        .unwrap();
         assert!(!left_out.is_empty());
         assert!(left_out.iter().all(|(load, why)| *load == 1 && why.contains("meter")));
-        // What has watts can be used meanwhile.
+        // The points with watts are usable already.
         assert_eq!(points.tables().unwrap().energy_order(), Some(EnergyOrder::Watts));
         assert_eq!(points.tables().unwrap().known_points(), 6);
     }
     let mut points = Points::open(&path, head(&grid)).unwrap();
     assert_eq!(points.len(), 7);
-    let mut rig = Reckoned::new(&grid);
+    let mut rig = ModelRig::new(&grid);
     profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     assert_eq!((rig.set, points.len()), (7, 14));
     let tables = points.tables().unwrap();
     assert_eq!((tables.energy_order(), tables.known_points()), (Some(EnergyOrder::Watts), 12));
 }
 
-/// It is said at the first point, not after hours of load.
+/// The profile ends at the first point, not after hours of load.
 #[test]
-fn a_card_with_much_other_traffic_ends_a_profile_at_once() {
+fn much_other_traffic_ends_a_profile_at_once() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let mut points = Points::open(&folder.path().join("points.json"), head(&grid)).unwrap();
-    let mut rig = Reckoned { arrivals_per_request: Some(2e3), ..Reckoned::new(&grid) };
+    let mut rig = ModelRig { arrivals_per_request: Some(2e3), ..ModelRig::new(&grid) };
     let stopped = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
     assert!(stopped.to_string().contains("other traffic"), "{stopped}");
     assert!(points.is_empty());
@@ -336,31 +338,31 @@ fn a_card_with_much_other_traffic_ends_a_profile_at_once() {
 
 /// Figures of a late run are discarded; a few such runs do not end the profile.
 #[test]
-fn a_generator_that_is_late_now_and_then_is_tried_again_and_one_that_is_too_slow_ends_it() {
+fn slow_generator_is_retried_four_times() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let profiled = |too_slow: u64| {
         let mut points =
             Points::open(&folder.path().join(format!("{too_slow}.json")), head(&grid)).unwrap();
-        let mut rig = Reckoned { too_slow, ..Reckoned::new(&grid) };
+        let mut rig = ModelRig { too_slow, ..ModelRig::new(&grid) };
         let ended = profile(&mut rig, &grid, PRECISION, &mut points, |_| {});
         (ended, points.iter().map(|point| point.repetitions).collect::<Vec<_>>())
     };
     assert_eq!(profiled(4), (Ok(()), vec![3; 14]));
     let (ended, points) = profiled(5);
-    let told = ended.unwrap_err().to_string();
-    assert!(told.contains("the generator does not hold this rate"), "{told}");
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("the generator does not hold this rate"), "{error}");
     assert!(points.is_empty());
 }
 
-/// All packets come in at the core of the one queue: its load is the whole, not half of it.
+/// With one queue, its core receives all packets: its load is the whole load, not half of it.
 #[test]
-fn loads_are_those_of_the_cores_that_queues_lead_to() {
+fn loads_per_core_count_only_cores_with_queues() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let of = |queue_cores| {
         let path = folder.path().join(format!("{queue_cores:?}.json"));
         let head = Head { queue_cores, ..head(&grid) };
         let mut points = Points::open(&path, head).unwrap();
-        profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
+        profile(&mut ModelRig::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
         points.tables().unwrap().loads().to_vec()
     };
     assert_eq!(of(Some(1)), [1_000.0, 2_000.0]);
@@ -368,37 +370,38 @@ fn loads_are_those_of_the_cores_that_queues_lead_to() {
     assert_eq!(of(None), [500.0, 1_000.0]);
 }
 
-/// A card that takes no such period, or somebody who holds a knob, ends it at that point, by name.
+/// A card that refuses a period ends the profile, and so does a setting of another program. The
+/// message names the point.
 #[test]
-fn a_machine_that_refuses_ends_it_and_what_was_measured_stays() {
+fn refused_setting_ends_a_profile_and_keeps_its_points() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
-    let mut rig = Reckoned { refuses: Some(2), ..Reckoned::new(&grid) };
+    let mut rig = ModelRig { refuses: Some(2), ..ModelRig::new(&grid) };
     let stopped = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
     assert!(matches!(stopped, Stopped::Machine { .. }), "{stopped:?}");
-    let told = stopped.to_string();
+    let message = stopped.to_string();
     for words in [
         "1000 rps at 2.00 GHz and 100 us",
         "Invalid argument",
         "run the same command again to continue",
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(message.contains(words), "{words}: {message}");
     }
-    // Both defaults, and two periods.
+    // Both defaults and two periods were measured.
     assert_eq!(Points::open(&path, head(&grid)).unwrap().len(), 4);
 }
 
 #[test]
-fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_unknown() {
+fn tables_have_the_held_periods_and_unknown_power_without_a_meter() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, Head { power_source: None, ..head(&grid) }).unwrap();
-    let mut rig = Reckoned {
+    let mut rig = ModelRig {
         granularity_us: 8.0,
         meter: false,
         arrivals_per_request: None,
-        ..Reckoned::new(&grid)
+        ..ModelRig::new(&grid)
     };
     profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     let text = points.tables().unwrap().to_text();
@@ -424,19 +427,19 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// No two runs agree: the last one counts, and that is told wherever the point is shown.
+/// If no two runs agree, the last one counts, and the point is marked wherever it is shown.
 #[test]
-fn a_server_that_never_comes_to_rest_is_told() {
+fn never_steady_point_is_marked() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
-    let mut rig = Reckoned { noise: 0.5, ..Reckoned::new(&grid) };
+    let mut rig = ModelRig { noise: 0.5, ..ModelRig::new(&grid) };
     profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
         let Outcome::Measured(point) = &progress.outcome else { panic!("{progress:?}") };
         assert_eq!(remark(point, PRECISION.within), "never steady, not tight");
     })
     .unwrap();
-    // After a resumption, too; of a file without the word, no point is called so.
+    // The mark is read back. Points of a file without the field have none.
     let known = Points::open(&path, head(&grid)).unwrap();
     assert!(known.iter().all(|point| !point.steady && point.repetitions == 10));
     let shown = page(&known, PRECISION.within);
@@ -449,43 +452,43 @@ fn a_server_that_never_comes_to_rest_is_told() {
 
     let quiet = folder.path().join("quiet.json");
     let mut points = Points::open(&quiet, head(&grid)).unwrap();
-    profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
+    profile(&mut ModelRig::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
     assert!(points.iter().all(|point| point.steady && remark(point, PRECISION.within).is_empty()));
     let shown = page(&points, PRECISION.within);
     assert!(!shown.contains("never steady") && !shown.contains("not tight"), "{shown}");
 }
 
-/// Latencies that are the generator's own in good part are marked wherever the point is shown.
+/// If the generator's own lateness is a large part of the latencies, the point is marked.
 #[test]
-fn a_point_whose_requests_were_sent_late_is_told() {
+fn point_with_late_requests_is_marked() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
-    for (late, told) in [(0.09, ""), (0.11, "sent late")] {
+    for (late, mark) in [(0.09, ""), (0.11, "sent late")] {
         let path = folder.path().join(format!("{late}.json"));
         let mut points = Points::open(&path, head(&grid)).unwrap();
-        let mut rig = Reckoned { late, capacity_rps: 1_500.0, ..Reckoned::new(&grid) };
+        let mut rig = ModelRig { late, capacity_rps: 1_500.0, ..ModelRig::new(&grid) };
         profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
             let Outcome::Measured(point) = &progress.outcome else { panic!("{progress:?}") };
             // A saturated point has no latency.
-            let told = if point.sustained { told } else { "" };
-            assert_eq!(remark(point, PRECISION.within), told);
+            let mark = if point.sustained { mark } else { "" };
+            assert_eq!(remark(point, PRECISION.within), mark);
         })
         .unwrap();
         let known = Points::open(&path, head(&grid)).unwrap();
         let marked = known.iter().filter(|point| point.is_sent_late()).count();
-        assert_eq!(marked, if told.is_empty() { 0 } else { 11 });
+        assert_eq!(marked, if mark.is_empty() { 0 } else { 11 });
         let shown = page(&known, PRECISION.within);
-        assert_eq!(shown.contains("11 points were sent late"), !told.is_empty());
+        assert_eq!(shown.contains("11 points were sent late"), !mark.is_empty());
     }
 }
 
-/// A point measured at another frequency is not tabled, and is tried again.
+/// A point measured at another frequency is not in the tables, and is tried again.
 #[test]
-fn a_point_at_a_frequency_that_was_not_held_is_left_out_with_its_reason() {
+fn point_with_an_altered_frequency_is_left_out() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     for (number, (clamps, loses)) in [(Some(0), None), (None, Some(0))].into_iter().enumerate() {
         let path = folder.path().join(format!("{number}.json"));
         let mut points = Points::open(&path, head(&grid)).unwrap();
-        let mut rig = Reckoned { clamps, loses, ..Reckoned::new(&grid) };
+        let mut rig = ModelRig { clamps, loses, ..ModelRig::new(&grid) };
         let mut left_out = Vec::new();
         profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
             if let Outcome::LeftOut(why) = &progress.outcome {
@@ -498,18 +501,18 @@ fn a_point_at_a_frequency_that_was_not_held_is_left_out_with_its_reason() {
         assert!(left_out[0].1.contains("core"), "{left_out:?}");
         assert_eq!(points.tables().unwrap().known_points(), 6);
         // Once the limit is gone, the same command measures them.
-        profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
+        profile(&mut ModelRig::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
         assert_eq!(points.len(), 14);
     }
-    // Without the fastest there is no target: it ends there.
+    // Without the fastest frequency there is no target, so the profile ends.
     let mut points = Points::open(&folder.path().join("fastest.json"), head(&grid)).unwrap();
-    let mut rig = Reckoned { clamps: Some(1), ..Reckoned::new(&grid) };
-    let told = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err().to_string();
-    assert!(told.contains("driver's own moderation: core 0 holds"), "{told}");
+    let mut rig = ModelRig { clamps: Some(1), ..ModelRig::new(&grid) };
+    let error = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("driver's own moderation: core 0 holds"), "{error}");
 }
 
-/// Eleven frequencies and 24 periods, where the driver's default has a latency that the lower
-/// states reach with short periods.
+/// A grid of 11 frequencies and 24 periods. The lower states reach the latency of the driver's
+/// default with short periods.
 fn fine_grid() -> Grid {
     Grid {
         loads_rps: vec![1_000.0, 2_000.0, 3_000.0],
@@ -529,35 +532,35 @@ fn fine_head(grid: &Grid) -> Head {
     Head { machine: machine.clone(), ..head(grid) }
 }
 
-/// It stays below a tenth of the points, finds what the full profile finds, tells never less than
-/// what is left, and goes on where it was.
+/// A sparse profile measures at most a tenth of the points, leads to the same choice as the full
+/// one, never underestimates the rest, and can continue.
 #[test]
-fn a_sparse_profile_finds_the_same_choice_by_a_tenth_of_the_points() {
+fn sparse_profile_leads_to_the_same_choice_with_a_tenth_of_the_points() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), fine_grid());
     let path = folder.path().join("sparse.json");
     for target in [None, Some(85e-6), Some(1e-6), Some(1.0)] {
         let mut full =
             Points::open(&folder.path().join(format!("{target:?}.json")), fine_head(&grid))
                 .unwrap();
-        profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut full, |_| {}).unwrap();
+        profile(&mut ModelRig::new(&grid), &grid, PRECISION, &mut full, |_| {}).unwrap();
         let full = full.tables().unwrap();
 
         let _ = std::fs::remove_file(&path);
         let mut points = Points::open(&path, fine_head(&grid)).unwrap();
         let failure = Some((40, LoadFailure::Interrupted));
-        let mut rig = Reckoned { ends: failure, ..Reckoned::new(&grid) };
+        let mut rig = ModelRig { ends: failure, ..ModelRig::new(&grid) };
         let stopped = profile_sparse(&mut rig, &grid, PRECISION, target, &mut points, |_| {});
         assert_eq!(stopped, Err(Stopped::Interrupted));
         let before = points.len();
         let mut points = Points::open(&path, fine_head(&grid)).unwrap();
-        let (mut rig, mut told) = (Reckoned::new(&grid), Vec::new());
+        let (mut rig, mut counts) = (ModelRig::new(&grid), Vec::new());
         profile_sparse(&mut rig, &grid, PRECISION, target, &mut points, |progress| {
-            told.push((progress.known, progress.of));
+            counts.push((progress.known, progress.of));
         })
         .unwrap();
-        // What was known is not measured again, and the upper estimate is one.
+        // Known points are not measured again, and the bound is never exceeded.
         assert_eq!((before, rig.set as usize), (13, points.len() - 13));
-        assert!(told.iter().all(|(known, of)| known <= of && *of >= points.len()), "{told:?}");
+        assert!(counts.iter().all(|(known, of)| known <= of && *of >= points.len()), "{counts:?}");
         let share = (points.len() - 3) as f64 / full.all_points() as f64;
         assert!(share <= 0.1, "{share}");
 
@@ -573,15 +576,14 @@ fn a_sparse_profile_finds_the_same_choice_by_a_tenth_of_the_points() {
             assert_eq!(state(&sparse), state(&full), "{target}");
             assert_eq!(of(&full).is_some(), target > 50e-6);
         }
-        // A sparse profile can be filled up: what it has is part of the full one.
-        let (known, mut rig) = (points.len(), Reckoned::new(&grid));
+        // A full profile continues a sparse one and keeps its points.
+        let (known, mut rig) = (points.len(), ModelRig::new(&grid));
         profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
         assert_eq!(rig.set as usize, grid.order().count() - known);
     }
 }
 
-/// A server that is simulated: what the rig is told of a point comes from the tables of its full
-/// profile.
+/// A simulated server: the results at each point come from the tables of its full profile.
 struct Tabled {
     tables: ProfileTables,
     at: Option<At>,
@@ -610,9 +612,9 @@ impl Rig for Tabled {
     }
 }
 
-/// The simulator's sparse profile and the one of a rig with the same figures have the same points.
+/// With the same results, the simulator and a rig measure the same points of a sparse profile.
 #[test]
-fn a_rig_and_the_simulator_are_searched_alike() {
+fn rig_and_simulator_are_searched_alike() {
     use wattline_sim::requests as sim;
     use wattline_traffic::requests::{RequestSpec, Workload};
     let file = wattline_server::ServerFile::load("xeon-silver-4108").unwrap();
