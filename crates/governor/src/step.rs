@@ -7,7 +7,7 @@
 
 pub use super::knob::Step;
 
-use super::knob::{Different, Facts, KNOBS, Order, Which};
+use super::knob::{Different, Facts, KNOBS, Order, Selection};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 
 /// Writes the steps from one operating point to another to `steps`, in order. Steps that the
@@ -70,7 +70,7 @@ pub(super) fn between_from_state(
         steps.push(Step::Uncore { index: new });
     }
     for facts in of(Order::Capacity) {
-        (facts.changes)(can, &different, [from, to], Which::Adding, steps);
+        (facts.changes)(can, &different, [from, to], Selection::Adding, steps);
     }
     let (mut parked, mut woken) = (CoreSet::EMPTY, CoreSet::EMPTY);
     if can.set_cores {
@@ -78,7 +78,7 @@ pub(super) fn between_from_state(
         (woken, parked) = (to.active.without(awake), awake.without(to.active));
     }
     for facts in of(Order::Setting) {
-        (facts.changes)(can, &different, [from, to], Which::All, steps);
+        (facts.changes)(can, &different, [from, to], Selection::All, steps);
     }
     if !parked.is_empty() {
         // These cores may sleep deeper only once they are drained, so that step follows the
@@ -108,7 +108,7 @@ pub(super) fn between_from_state(
         }
     }
     for facts in of(Order::Capacity).rev() {
-        (facts.changes)(can, &different, [from, to], Which::Taking, steps);
+        (facts.changes)(can, &different, [from, to], Selection::Taking, steps);
     }
     if let Some((old, new)) = uncore
         && new < old
