@@ -100,9 +100,10 @@ impl<M: Machine> Governor<M> {
                 .queues
                 .get(queue)
                 .is_some_and(|queue| ask_again.on_fill.cores.contains(queue.core)),
-            Trigger::Batch { queue, .. } => {
-                platform.queues.get(queue).is_some_and(|queue| ask_again.on_batch.contains(queue.core))
-            }
+            Trigger::Batch { queue, .. } => platform
+                .queues
+                .get(queue)
+                .is_some_and(|queue| ask_again.on_batch.contains(queue.core)),
             Trigger::EmptyPolls { core } => {
                 ask_again.after_empty_polls.is_some() && ask_again.on_batch.contains(core)
             }

@@ -622,7 +622,8 @@ mod tests {
                 Some(table) => _ = cards.tables.insert(redirect::setting("eth0"), table.into()),
                 None => cards.refuses = Some(("eth0", true)),
             }
-            let tables = Tables::find_for_kernel(&tree, &cards, &self.layout, Rights::ALL, &mut notes);
+            let tables =
+                Tables::find_for_kernel(&tree, &cards, &self.layout, Rights::ALL, &mut notes);
             (tables, Writes::new(cards, Ceiling::None), notes)
         }
         fn send_to(&self, cores: usize, tables: &mut Tables, writes: &mut Writes<Cards>) {

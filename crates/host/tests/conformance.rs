@@ -209,7 +209,9 @@ fn keeps_its_promises(column: &str, periods: &[u64], findings: impl Fn(Span) -> 
 /// less so in a longer period.
 #[test]
 fn writes_of_the_platform_take_effect_on_a_live_machine() {
-    keeps_its_promises("host", &[60, 250, 1_000], |period| findings_of_a_living_machine(true, period));
+    keeps_its_promises("host", &[60, 250, 1_000], |period| {
+        findings_of_a_living_machine(true, period)
+    });
 }
 
 /// A veth pair under the name of the recorded card, which is polled on both CPUs until dropped.

@@ -352,7 +352,8 @@ fn unsettable_moderation_is_named_once_and_dropped() {
         }
         let status = status.lock().unwrap().clone();
         assert_eq!(status.troubles, Vec::<String>::new());
-        let named: Vec<_> = status.missing.iter().filter(|one| one.contains("moderation")).collect();
+        let named: Vec<_> =
+            status.missing.iter().filter(|one| one.contains("moderation")).collect();
         assert_eq!(named.len(), 1, "{named:?}");
         assert!(named[0].contains("Operation not supported"), "{named:?}");
         assert_eq!(named[0].contains("deferred by NAPI"), defers, "{named:?}");

@@ -53,7 +53,10 @@ fn hanging_knob_is_left_out_until_it_answers_and_the_rest_is_governed() {
 
     until("it is named", || !status.lock().unwrap().stuck.is_empty());
     let status_now = status.lock().unwrap().clone();
-    assert!(status_now.stuck.len() == 1 && status_now.stuck[0].setting == speed(1), "{status_now:?}");
+    assert!(
+        status_now.stuck.len() == 1 && status_now.stuck[0].setting == speed(1),
+        "{status_now:?}"
+    );
     assert!(status_now.stuck[0].stuck_seconds > 0.0);
     assert!(status_now.troubles.iter().any(|one| one.contains(&speed(1))), "{status_now:?}");
     let decisions = || runner.totals(PATIENCE).unwrap().own.decisions;

@@ -132,7 +132,10 @@ fn missing_knobs_cannot_be_set_and_are_reported() {
     for note_start in
         ["frequency: no cpufreq policy", "idle states: CPU 1", "eth9 has no indirection table"]
     {
-        assert!(status.missing.iter().any(|note| note.contains(note_start)), "{note_start}: {status:?}");
+        assert!(
+            status.missing.iter().any(|note| note.contains(note_start)),
+            "{note_start}: {status:?}"
+        );
     }
     assert!(!status.missing.iter().any(|note| note.starts_with(ORDER)), "no entry moves");
 }
@@ -528,7 +531,10 @@ fn queue_left_to_its_driver_keeps_its_moderation_next_to_a_set_one() {
     host.observe(Time::ZERO + Span::from_seconds(3.0), &mut view);
     assert_eq!(values(), set);
     let reported = host.status().lock().unwrap().troubles.join("\n");
-    assert!(reported.contains("queue-3/adaptive-rx") && reported.contains("by another program"), "{reported}");
+    assert!(
+        reported.contains("queue-3/adaptive-rx") && reported.contains("by another program"),
+        "{reported}"
+    );
     drop(host);
     assert_eq!(fixture.snapshot(), before);
 }

@@ -224,7 +224,14 @@ fn take(
                 // The same interface name can belong to another interface.
                 index.insert(setting.clone(), entries.len());
                 let own_values = vec![new];
-                entries.push(Entry { setting, old, own_values, unfinished: true, namespace, device });
+                entries.push(Entry {
+                    setting,
+                    old,
+                    own_values,
+                    unfinished: true,
+                    namespace,
+                    device,
+                });
             }
         }
         Line::Found { setting, found, .. } => {

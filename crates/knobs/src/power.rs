@@ -55,8 +55,8 @@ pub fn not_above(
     (found, wanted): (&str, &str),
     read: impl Fn(&Setting) -> Option<String>,
 ) -> String {
-    let saves =
-        !is_ordered(setting) || Direction::between(setting, (found, wanted), read) == Direction::Less;
+    let saves = !is_ordered(setting)
+        || Direction::between(setting, (found, wanted), read) == Direction::Less;
     if saves { wanted } else { found }.to_owned()
 }
 

@@ -123,7 +123,12 @@ pub(super) struct Period {
 
 impl Period {
     /// Creates the period between two looks; `core_of` returns the core of a queue.
-    pub fn between(from: &Snapshot, to: &Snapshot, sums: Sums, core_of: impl Fn(usize) -> usize) -> Self {
+    pub fn between(
+        from: &Snapshot,
+        to: &Snapshot,
+        sums: Sums,
+        core_of: impl Fn(usize) -> usize,
+    ) -> Self {
         let mut cores: Vec<CoreWork> = from.cores.iter().zip(&to.cores).map(core_work).collect();
         for (number, (before, now)) in from.queues.iter().zip(&to.queues).enumerate() {
             if let Some(core) = cores.get_mut(core_of(number)) {

@@ -133,7 +133,8 @@ impl Question {
         if self.kind == Kind::Batch && exact {
             let (taken, packets) = (sums.taken, case.after.packets());
             let under_way = case.platform.queues.len() as u64 * u64::from(sums.most_taken);
-            let text = format!("batches of {taken} packets were reported where {packets} were served");
+            let text =
+                format!("batches of {taken} packets were reported where {packets} were served");
             return if taken.abs_diff(packets) <= under_way.min(packets / 4) + packets / 10 {
                 Effect::Seen(text)
             } else {
