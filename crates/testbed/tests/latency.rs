@@ -11,7 +11,7 @@ use wattline_testbed::command::{self, LIMIT};
 use wattline_testbed::leftovers::can_build_namespaces;
 use wattline_testbed::namespace::Namespace;
 use wattline_testbed::packets::{
-    Addresses, End, Load, Parsed, Shape, Sizes, Stamp, Tester, Ways, anywhere, plain_link,
+    Addresses, End, Load, Methods, Parsed, Shape, Sizes, Stamp, Tester, anywhere, plain_link,
 };
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
 use wattline_traffic::capture::Reader;
@@ -53,7 +53,7 @@ fn latency_agrees_with_tcpdump_on_both_sides_of_the_device() {
         .map(|namespace| format!("{}/{}", namespace.name(), SOURCE.interface));
     assert_eq!(SOURCE.interface, SINK.interface);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    let mut tester = Tester::open(from, Some(to), 1, Ways::SOCKETS).unwrap();
+    let mut tester = Tester::open(from, Some(to), 1, Methods::SOCKETS).unwrap();
     let addresses = Addresses {
         destination_mac: LEFT.mac,
         source: SOURCE.v4.into(),
