@@ -28,9 +28,9 @@ const LEAD: Span = Span::from_micros(400);
 const PATIENCE: Duration = Duration::from_secs(300);
 const PAGE: &str = include_str!("../../../docs/explanation/policy-contract.md");
 
-struct Discard;
+struct NoFarEnd;
 
-impl FarEnd for Discard {
+impl FarEnd for NoFarEnd {
     fn receive(&mut self, _: PortId, _: &[u8]) {}
 }
 
@@ -81,7 +81,7 @@ fn findings(dilation: u32) -> Findings {
         seed: 1,
     };
     let all = CoreSet::first(CORES);
-    let card = Card::new(&setting.server.nic, PORTS, CORES, all, Box::new(Discard));
+    let card = Card::new(&setting.server.nic, PORTS, CORES, all, Box::new(NoFarEnd));
     let waiters: Vec<PollWaiter> = (0..CORES).map(|_| PollWaiter::new([]).unwrap()).collect();
     let wakers: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
     card.connect(wakers.clone());
