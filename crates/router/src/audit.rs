@@ -43,7 +43,8 @@ const DRAWN: usize = 4096;
 /// Number of times that both have to agree about a prefix before it is taken back, with a period
 /// between them.
 const AGREEMENTS: u32 = 2;
-/// Time for an audit on demand, and the pause after it, in which the control thread does other work.
+/// Time for an audit on demand, and the pause after it, in which the control thread does other
+/// work.
 const SLICE: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(10);
 

@@ -39,7 +39,8 @@ static KNOWN: [Known; 3] = [
     },
 ];
 
-/// Drivers, of every version, whose links drop when a program is attached or removed, and the source.
+/// Drivers, of every version, whose links drop when a program is attached or removed, and the
+/// source.
 static LINK_DROPS: [(&str, &str); 1] = [("ixgbe", "https://github.com/highpps/xdpcookie/issues/5")];
 
 /// Returns the reason why frames of an interface are copied even if its driver offers zero copy;
@@ -58,8 +59,8 @@ pub fn refusal(tree: &Tree, interface: &str, trusted: &[String]) -> Option<Strin
     })
 }
 
-/// Returns what to expect of an interface's link at start and end, if its driver is listed for it and not
-/// trusted by name.
+/// Returns what to expect of an interface's link at start and end, if its driver is listed for it
+/// and not trusted by name.
 fn interruption(tree: &Tree, interface: &str, trusted: &[String]) -> Option<String> {
     let driver = driver(tree, interface)?;
     let (_, source) = LINK_DROPS.iter().find(|(name, _)| *name == driver)?;

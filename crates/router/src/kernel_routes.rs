@@ -3,8 +3,8 @@
 //! interface, so that the kernel sends a redirect. The programs also learn the addresses for which
 //! the kernel answers neighbour discovery.
 //!
-//! Guarded ports are left out: the kernel would forward their packets unchecked. Workers judge these packets
-//! and give them to the kernel through the TUN device.
+//! Guarded ports are left out: the kernel would forward their packets unchecked. Workers judge
+//! these packets and give them to the kernel through the TUN device.
 
 use super::programs::Programs;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};

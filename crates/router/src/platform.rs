@@ -55,7 +55,8 @@ pub struct WorkerHandle {
 pub struct Running<'a> {
     /// Its configuration.
     pub config: &'a Config,
-    /// The receive queues of each port; 1 for a capture, and 0 for the place of a port that was removed.
+    /// The receive queues of each port; 1 for a capture, and 0 for the place of a port that was
+    /// removed.
     pub queues: Vec<u32>,
     /// Its workers.
     pub workers: Vec<WorkerHandle>,

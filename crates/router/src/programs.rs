@@ -313,8 +313,8 @@ impl Programs {
         }
     }
 
-    /// Sets the addresses of other machines for which the kernel answers at ports, and updates the programs if
-    /// they have changed.
+    /// Sets the addresses of other machines for which the kernel answers at ports, and updates the
+    /// programs if they have changed.
     pub fn set_proxied(&mut self, proxied: Vec<(PortId, IpAddr)>, rib: &Rib) {
         if self.proxied != proxied {
             self.proxied = proxied;

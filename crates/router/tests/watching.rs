@@ -1,5 +1,5 @@
-//! Captures, traces and cleared counters over the control socket of a router between captures: without
-//! root.
+//! Captures, traces and cleared counters over the control socket of a router between captures:
+//! without root.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// Maximum number of ports between which programs forward; `bpf/egress.h` has the same figure.
 pub const FORWARD_PORTS_MAX: u32 = 256;
 
-/// Number of places of interfaces that are found without hashing; `bpf/egress.h` has the same figure.
+/// Number of places of interfaces that are found without hashing; `bpf/egress.h` has the same
+/// figure.
 const NEAR_EGRESS: u32 = 1024;
 
 /// The maps that the programs of all ports share (`bpf/egress.h`).

@@ -28,7 +28,8 @@ pub enum Leaves {
     Openings = 16,
 }
 
-/// Treatment of packets by a route. The number is the value in the program's maps, as in `bpf/port.h`.
+/// Treatment of packets by a route. The number is the value in the program's maps, as in
+/// `bpf/port.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Routed {
     /// Forwarded by workers or programs.
@@ -55,7 +56,8 @@ impl XdpProgram {
     /// kernel. This takes effect with [`Self::set_leaves`].
     ///
     /// # Errors
-    /// When there are more than [`LEFT_PREFIXES_MAX`] of the family, or more bits than addresses have.
+    /// When there are more than [`LEFT_PREFIXES_MAX`] of the family, or more bits than addresses
+    /// have.
     pub fn add_left(&self, address: IpAddr, bits: u8) -> Result<(), BpfError> {
         self.left(address).set(&key(address, bits), &[1])
     }
@@ -68,10 +70,12 @@ impl XdpProgram {
         self.left(address).remove(&key(address, bits)).map(|_| ())
     }
 
-    /// Sets the treatment of packets to this prefix, unless a longer one contains their destination.
+    /// Sets the treatment of packets to this prefix, unless a longer one contains their
+    /// destination.
     ///
     /// # Errors
-    /// When there are more than [`ROUTED_PREFIXES_MAX`] of the family, or more bits than addresses have.
+    /// When there are more than [`ROUTED_PREFIXES_MAX`] of the family, or more bits than addresses
+    /// have.
     pub fn add_route(&self, address: IpAddr, bits: u8, routed: Routed) -> Result<(), BpfError> {
         self.routes(address).set(&key(address, bits), &routed.value().to_ne_bytes())
     }

@@ -31,7 +31,8 @@ pub enum LocalAddress {
     EndsTunnels = 2,
     /// Address of a network, or its broadcast address: the kernel answers to it, or forwards to it.
     Shared = 3,
-    /// IPv6 address of another machine for which the kernel answers neighbour discovery at this interface.
+    /// IPv6 address of another machine for which the kernel answers neighbour discovery at this
+    /// interface.
     Proxied = 4,
 }
 

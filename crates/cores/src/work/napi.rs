@@ -1,5 +1,5 @@
-//! Polls of NAPI: a poll takes packets until the ring is empty or its budget is spent. After a short
-//! poll the queue interrupts again; after a full one it is polled again in its turn.
+//! Polls of NAPI: a poll takes packets until the ring is empty or its budget is spent. After a
+//! short poll the queue interrupts again; after a full one it is polled again in its turn.
 
 use super::{Core, Polled};
 use crate::context::{Stop, Watched};

@@ -1,4 +1,5 @@
-//! Established flows of an nftables flowtable, which XDP programs forward at ports that are left to the kernel.
+//! Established flows of an nftables flowtable, which XDP programs forward at ports that are left to
+//! the kernel.
 //!
 //! The kernel's own fast path bypasses its chains for packets of such a flow, and so may a program
 //! that asks the kernel for the flow. The kernel decides about all other packets.
@@ -53,7 +54,8 @@ impl Flows {
         Self { lookup, egress: None, copies, ports: BTreeMap::new() }
     }
 
-    /// Attaches programs to these ports, and to no others. Opens the egress ports that can be opened.
+    /// Attaches programs to these ports, and to no others. Opens the egress ports that can be
+    /// opened.
     pub fn poll(&mut self, wanted: &[FlowTarget<'_>], rib: &Rib, now: Instant) {
         let is_wanted = |port: &PortId| wanted.iter().any(|it| it.port == *port);
         let others: Vec<PortId> =

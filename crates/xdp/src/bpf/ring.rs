@@ -1,4 +1,5 @@
-//! A ring of records that programs write and this process reads (`BPF_MAP_TYPE_RINGBUF`, Linux 5.8).
+//! A ring of records that programs write and this process reads (`BPF_MAP_TYPE_RINGBUF`, Linux
+//! 5.8).
 //!
 //! The first page holds the position of the reader, the second the position of the writers. The
 //! records follow, mapped twice in a row, so that each is contiguous. Positions count bytes and
@@ -41,15 +42,16 @@ impl Mapping {
 
     /// Returns the position at the beginning.
     fn position(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is a page at least, lives as long as `self`, and both sides access the
-        // position atomically.
+        // SAFETY: the mapping is a page at least, lives as long as `self`, and both sides access
+        // the position atomically.
         unsafe { self.start.cast().as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `start` and `length` are what mmap returned, and no pointer into the mapping outlives it.
+        // SAFETY: `start` and `length` are what mmap returned, and no pointer into the mapping
+        // outlives it.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -64,7 +66,8 @@ pub struct Ring {
     size: u64,
 }
 
-// SAFETY: the mappings are plain shared memory that is valid in every thread; reading takes `&mut self`.
+// SAFETY: the mappings are plain shared memory that is valid in every thread; reading takes `&mut
+// self`.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -109,8 +112,8 @@ impl Ring {
         let mut count = 0;
         while position < end && count < most {
             let offset = self.page + (position & (self.size - 1)) as usize;
-            // SAFETY: the records are mapped twice, so that a header at any offset below the size lies in
-            // the mapping, aligned to eight bytes as all records are.
+            // SAFETY: the records are mapped twice, so that a header at any offset below the size
+            // lies in the mapping, aligned to eight bytes as all records are.
             let header = unsafe { self.writers.start.add(offset).cast::<AtomicU32>().as_ref() };
             let header = header.load(Ordering::Acquire);
             if header & BUSY != 0 {
@@ -119,8 +122,8 @@ impl Ring {
             let length = header & !DISCARDED;
             if header & DISCARDED == 0 {
                 let start = offset + HEADER as usize;
-                // SAFETY: the kernel has written a record of this length, smaller than the ring, and
-                // writes there again only once the position below has passed it.
+                // SAFETY: the kernel has written a record of this length, smaller than the ring,
+                // and writes there again only once the position below has passed it.
                 let record = unsafe {
                     std::slice::from_raw_parts(
                         self.writers.start.add(start).as_ptr(),
