@@ -77,8 +77,9 @@ impl Modules {
 
     /// Adds a module and those below it; files of children are looked for in `children`.
     fn module(&mut self, source: &Path, file: &Path, children: &Path, name: Name, items: &[Item]) {
-        let items = sight::with_those_in_macros(items);
-        let items: Vec<&Item> = items.iter().filter(|item| !sight::is_for_tests(item)).collect();
+        let in_macros = sight::items_in_macros(items);
+        let all = items.iter().chain(&in_macros);
+        let items: Vec<&Item> = all.filter(|item| !sight::is_for_tests(item)).collect();
         let mut module = Module {
             file: file.to_owned(),
             things: BTreeMap::new(),

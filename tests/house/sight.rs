@@ -49,13 +49,13 @@ fn for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns the items, and those that the calls of macros among them hold, such as `named! { enum … }`.
-pub fn with_those_in_macros(items: &[Item]) -> Vec<Item> {
-    let within = |item: &Item| match item {
-        Item::Macro(it) => syn::parse2::<File>(it.mac.tokens.clone()).map_or(vec![], |it| it.items),
-        _ => vec![],
-    };
-    items.iter().flat_map(|item| [vec![item.clone()], within(item)].concat()).collect()
+/// Returns the items in calls of macros, such as `named! { enum … }`.
+pub fn items_in_macros(items: &[Item]) -> Vec<Item> {
+    let calls = items.iter().filter_map(|item| match item {
+        Item::Macro(it) => syn::parse2::<File>(it.mac.tokens.clone()).ok(),
+        _ => None,
+    });
+    calls.flat_map(|file| file.items).collect()
 }
 
 /// Returns the name that an item defines.

@@ -12,8 +12,8 @@ const OPENINGS: [&str; 8] = ["what", "how", "where", "why", "which", "of", "whoe
 const OPENINGS_OF_COMMENTS: [&str; 2] = ["whether", "those"];
 
 /// Most function names and messages. Lower a figure whenever the count has fallen.
-const MOST_FUNCTIONS: usize = 113;
-const MOST_MESSAGES: usize = 148;
+const MOST_FUNCTIONS: usize = 53;
+const MOST_MESSAGES: usize = 36;
 
 #[derive(Debug, Default, PartialEq)]
 struct Openings {

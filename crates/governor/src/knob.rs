@@ -39,7 +39,7 @@ pub enum Step {
     Wait {
         /// The core.
         core: usize,
-        /// How.
+        /// The wait mode.
         wait: Wait,
     },
     /// A parked core becomes ready to serve its queues.

@@ -25,7 +25,8 @@ impl Overwrite {
     /// Returns all files that exist.
     pub fn check<'a>(self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), ExitError> {
         let refused = files.into_iter().filter(|path| refuses(path, self.overwrite));
-        let problems: Vec<_> = refused.map(|path| format!("{}: {EXISTS}", path.display())).collect();
+        let problems: Vec<_> =
+            refused.map(|path| format!("{}: {EXISTS}", path.display())).collect();
         if problems.is_empty() {
             Ok(())
         } else {

@@ -225,7 +225,8 @@ impl<'a> DriverProgress<'a> {
 
 /// Reads all drivers' accounts; returns true if all their directions are over.
 fn all_are_over(drivers: &mut [DriverProgress<'_>]) -> bool {
-    drivers.iter_mut().fold(true, |over, driver| driver.is_over() && over)
+    let running = drivers.iter_mut().filter_map(|driver| (!driver.is_over()).then_some(()));
+    running.count() == 0
 }
 
 struct TaskResult {

@@ -13,7 +13,7 @@ pub(super) struct BackgroundTask<T> {
     wanted: Wanted,
 }
 
-/// Whether somebody still waits for the work.
+/// True while a thread still waits for the work.
 #[derive(Clone)]
 pub(super) struct Wanted(Arc<AtomicBool>);
 
