@@ -622,10 +622,10 @@ fn ports_with_lists_and_checks_come_and_go() {
         let only_rules = format!("{more}{of_left}{of_side}{checks}");
         refused(only_rules, &["side: [[acl]] would not hold", "rp_filter"]);
         let first_rule = format!("{more}{of_left}{}{checks}", rule("right", "permit", ""));
-        refused(first_rule, &["[[port]]", "first or last rule on a port that stays"]);
+        refused(first_rule, &["[[port]]", "adds the first rule of an existing port"]);
         let other_check = format!("{more}{of_left}[urpf]\nstrict = [\"left\"]\n");
         refused(other_check, &["[[port]]", "in another way"]);
-        refused(format!("{more}{checks}"), &["[[port]]", "[[acl]] is gone"]);
+        refused(format!("{more}{checks}"), &["[[port]]", "[[acl]] was removed"]);
         drop(router);
         // Nor is a port added beside a first section, which is not in force before a restart.
         let router = Running::start(&lab, "");

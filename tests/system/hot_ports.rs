@@ -544,7 +544,7 @@ fn a_port_that_is_added_is_in_the_flow_records() {
         let chosen = row.with_side().replace("idle_timeout", "ports = [\"left\"]\nidle_timeout");
         let report = row.apply(&chosen);
         let because = report["because"].to_string();
-        assert!(because.contains("[flow_records] ports names others"), "{report}");
+        assert!(because.contains("[flow_records] ports has changed"), "{report}");
         assert!(row.port("side").is_none());
         row.stop();
     });
