@@ -624,7 +624,7 @@ fn ports_with_lists_and_checks_come_and_go() {
         let first_rule = format!("{more}{of_left}{}{checks}", rule("right", "permit", ""));
         refused(first_rule, &["[[port]]", "adds the first rule of an existing port"]);
         let other_check = format!("{more}{of_left}[urpf]\nstrict = [\"left\"]\n");
-        refused(other_check, &["[[port]]", "in another way"]);
+        refused(other_check, &["[[port]]", "changes the check of an existing port"]);
         refused(format!("{more}{checks}"), &["[[port]]", "[[acl]] was removed"]);
         drop(router);
         // Nor is a port added beside a first section, which is not in force before a restart.
