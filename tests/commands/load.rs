@@ -120,7 +120,8 @@ fn a_person_gets_a_table() {
     let output = wattline(&[&["load", "http", &url][..], &SHORT].concat());
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for part in ["asked", "due", "sent", "served", "failed", "p99", "sent late by", "generator:"] {
+    for part in ["intended", "due", "sent", "served", "failed", "p99", "sent late by", "generator:"]
+    {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
     assert!(output.stderr.is_empty(), "a live line without a terminal");

@@ -5,7 +5,7 @@ use crate::program::{ended_with, wattline_in};
 use std::path::Path;
 use wattline_needs::browser::{Browser, View, look, url_of};
 
-/// The largest page: it is to open at once.
+/// Largest size of a page in bytes, so that it opens at once.
 const LARGEST: u64 = 1 << 20;
 
 fn wattline(folder: &Path, arguments: &[&str]) {
@@ -25,7 +25,7 @@ fn is_fine(browser: &mut Browser, name: &str, page: &Path, words: &[&str]) {
 }
 
 #[test]
-fn a_day_in_miniature_can_be_read_on_any_screen() {
+fn short_demo_can_be_read_on_any_screen() {
     let Some(mut browser) = Browser::start("the page of demo") else { return };
     let folder = tempfile::tempdir().unwrap();
     let light = ["--load", "10%", "--size", "1514", "--duration", "2s"];
@@ -141,10 +141,10 @@ fn claims_can_be_read_and_filtered_on_any_screen() {
 }
 
 #[test]
-fn a_load_is_seen_by_its_distribution_and_over_time() {
+fn load_page_shows_distribution_and_course_over_time() {
     let Some(mut browser) = Browser::start("the page of load") else { return };
     let folder = tempfile::tempdir().unwrap();
-    // A name that would be a script if it were not shown as text.
+    // The path of this URL would run as a script if the page did not escape it.
     let url = format!("http://{}/<script>alert(1)</script>", crate::program::answering());
     let load =
         "--rate 200 --connections 4 --warmup 200ms --duration 2s --interval 500ms --page l.html";

@@ -275,7 +275,7 @@ fn requests_left_from_the_warm_up_are_reported() {
     let (whole, cut) = (of(&[]), of(&["--warmup", "100ms"]));
     assert_eq!(whole["notes"], serde_json::json!([]), "{whole}");
     let note = cut["notes"][0].as_str().unwrap();
-    assert!(note.contains("--warmup") && note.contains("requests waited"), "{note}");
+    assert!(note.contains("--warmup") && note.contains("requests were waiting"), "{note}");
     let p95 = |report: &Value| number(report, "latency_p95_seconds");
     assert!(p95(&cut) > 5.0 * p95(&whole), "{} and {}", p95(&cut), p95(&whole));
 }

@@ -588,7 +588,7 @@ fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
         refused(&(row.with_side() + &many + route), &["[[port]] low", "spare_ports = 2"]);
         // An interface of another port.
         let renamed = row.plain.replace("name = \"right\"", "name = \"other\"");
-        refused(&(renamed + route), &["[[port]] other", "still that of port right"]);
+        refused(&(renamed + route), &["[[port]] other", "still belongs to port right"]);
         // Longer packets than the memory of this router takes.
         router.ip("link set odd mtu 3000\nlink set even mtu 3000").unwrap();
         refused(&(row.with_side() + &port("odd") + route), &["[[port]] odd", "3000", "mtu 1774"]);

@@ -12,12 +12,12 @@ use wattline_testbed::command;
 use wattline_testbed::namespace::Namespace;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Port of a [`Collector`], in its namespace's loopback.
+/// Port of a [`Collector`], on the loopback interface of its namespace.
 pub const PORT: u16 = 4739;
 
-/// Protocol, source and destination; no ports where the protocol has none.
+/// Protocol, source and destination; the ports are 0 if the protocol has none.
 pub type Flow = (u8, IpAddr, u16, IpAddr, u16);
-/// Packets and bytes.
+/// Packets and bytes by flow.
 pub type Flows = BTreeMap<Flow, [u64; 2]>;
 
 /// Returns the flows that a recorder has to find in frames.
@@ -51,7 +51,7 @@ pub fn flows(frames: &[Vec<u8>]) -> Flows {
     flows
 }
 
-/// nfcapd beside a router; killed with the value.
+/// An nfcapd process in a namespace; killed when it goes out of scope.
 pub struct Collector {
     child: KillOnDrop,
     folder: tempfile::TempDir,
@@ -89,7 +89,7 @@ impl Collector {
                 panic!("{line}")
             };
             let protocol = protocol.parse().unwrap();
-            // Of ICMP the ports' places hold type and code.
+            // For ICMP, the fields of the ports hold type and code.
             let port = |text: &str| match protocol {
                 6 | 17 => text.parse().unwrap(),
                 _ => 0,

@@ -53,9 +53,9 @@ fn can(server: &ServerModel) -> Can {
     }
 }
 
-/// Returns the platform of a simulated server. It has one queue per port and core, as far as the
-/// card has queues and a bit mask has room; the queue of port p and core c has the number p × cores
-/// + c.
+/// Returns the platform of a simulated server. It has one queue per port and core, and at most as
+/// many cores as the card has queues per port. The queue of port p and core c has the number
+/// `p * cores + c`.
 pub fn platform_of(server: &ServerModel) -> Platform {
     platform_part(server, server.nic.ports, usize::MAX)
 }
@@ -89,7 +89,7 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
     }
 }
 
-/// Returns the groups of cores that share a frequency.
+/// Returns the kind of the groups of cores that share a frequency.
 pub fn domain_of(dvfs: DvfsDomain) -> FrequencyDomain {
     match dvfs {
         DvfsDomain::PerCore => FrequencyDomain::Core,

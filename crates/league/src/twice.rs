@@ -20,8 +20,8 @@ pub(crate) fn values<T: PartialEq + Display>(
     }
 }
 
-/// Notes texts that are equal or mean the same, such as budgets or files of servers with one name.
-/// `are` describes the equality in messages.
+/// Notes texts that are equal or mean the same, such as two budgets of the same time or two server
+/// files with the same name. `are` describes the equality in messages.
 pub(crate) fn texts<T>(
     field: &str,
     read: &[(String, T)],
@@ -38,7 +38,7 @@ pub(crate) fn texts<T>(
     }
 }
 
-/// Notes policies that are equal, or become equal with one of the budgets in place of `{p99}`.
+/// Notes policies that are equal, or become equal when a budget replaces `{p99}`.
 pub(crate) fn policies(
     written: &[String],
     budgets: &[(String, Span)],
@@ -71,7 +71,8 @@ fn same_policy(a: &PolicySpec, b: &PolicySpec) -> bool {
     a.policy.name == b.policy.name && a.parameters == b.parameters && a.moderation == b.moderation
 }
 
-/// Returns each element that equals an earlier one, paired with the first such.
+/// Returns a pair for each element that equals an earlier one: the first equal element, then this
+/// one.
 fn pairs<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<(&T, &T)> {
     let earlier = |(at, value)| all[..at].iter().find(|known| same(known, value)).zip(Some(value));
     all.iter().enumerate().filter_map(earlier).collect()
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_reported_at_once_with_the_other_problems() {
+    fn duplicates_are_reported_at_once_with_the_other_problems() {
         let text = GOOD.replace("[1, 2]", "[1, 1]").replace("[\"50us\"", "[\"0.1ms\"");
         let text = text.replace("\"1s\"", "\"0s\"").replace("seeds = [3]", "seeds = [3, 3, 1]");
         let error = Plan::parse("x.toml", &text).unwrap_err().to_string();

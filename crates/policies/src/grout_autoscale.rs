@@ -1,4 +1,4 @@
-//! grout's autoscaling by the indirection table, as proposed.
+//! grout's proposed autoscaling, which adds and removes cores in the indirection table.
 
 use super::fixed;
 use super::polling::needs;
@@ -17,11 +17,11 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Packets of a burst.
+/// Most packets of a burst.
 const BURST: u32 = 64;
-/// Full bursts in a row that mark a core as saturated, and empty polls in a row that mark it as
-/// idle.
+/// Full bursts in a row that mark a core as saturated.
 const FULL: u32 = 4;
+/// Empty polls in a row that mark a core as idle.
 const EMPTY: u32 = 1_000;
 
 struct GroutAutoscale {
@@ -98,6 +98,6 @@ mod tests {
         let ask = bench.empty_polls(1);
         assert_eq!((bench.rung().0, ask.on_batch.len()), (1, 1));
         bench.empty_polls(0);
-        assert_eq!(bench.rung().0, 1, "the last one stays");
+        assert_eq!(bench.rung().0, 1, "the last core stays active");
     }
 }

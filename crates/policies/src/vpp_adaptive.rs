@@ -30,7 +30,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Packets of a vector (VLIB_FRAME_SIZE).
+/// Most packets of a vector (VLIB_FRAME_SIZE).
 const FRAME: u32 = 256;
 /// Loops over which the mean is taken (log2_main_loops_per_stats_update = 7).
 const LOOPS: u32 = 128;
@@ -93,12 +93,12 @@ mod tests {
     use wattline_policy::Wait;
 
     #[test]
-    fn node_polls_above_ten_packets_a_loop_and_stops_at_five() {
+    fn node_polls_from_ten_packets_a_loop_and_stops_at_five() {
         let mut bench = Bench::playing("vpp-adaptive");
         for (found, wait) in [
-            (6, Wait::Poll), // it begins by polling, and six are more than five
+            (6, Wait::Poll), // the node starts by polling, and six are more than five
             (5, Wait::Interrupt),
-            (9, Wait::Interrupt), // between the two it stays
+            (9, Wait::Interrupt), // between the thresholds it keeps its mode
             (10, Wait::Poll),
             (6, Wait::Poll),
             (0, Wait::Interrupt),

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Longest id in letters; a longer text is cut and ends in a part of its hash.
+/// Longest id in characters; a longer text is cut and ends in a part of its hash.
 const LONGEST: usize = 64;
 const HASH_BYTES: usize = 4;
 
@@ -80,8 +80,8 @@ fn cells(row: &str) -> Vec<String> {
     row.split("<td").skip(1).map(|cell| text(cell).unwrap_or_default()).collect()
 }
 
-/// Returns the number of first cells that differ between any two rows; all if two rows are the
-/// same.
+/// Returns the smallest number of first cells that distinguishes any two rows; the length of the
+/// longest row if two rows are the same.
 fn distinguishing_columns(rows: &[Vec<String>]) -> usize {
     let most = rows.iter().map(Vec::len).max().unwrap_or(0);
     let apart = |columns: &usize| {
@@ -91,7 +91,8 @@ fn distinguishing_columns(rows: &[Vec<String>]) -> usize {
     (1..=most).find(apart).unwrap_or(most)
 }
 
-/// Converts a text to an id: lower case, with dashes for characters that have a meaning in a URL.
+/// Converts a text to an id of at most [`LONGEST`] characters: lower case, with one dash for each
+/// run of characters other than letters, digits and `-+._`.
 fn shortened(text: &str) -> String {
     let mut id = String::new();
     for letter in text.chars() {

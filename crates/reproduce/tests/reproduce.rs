@@ -310,8 +310,8 @@ fn record() -> Vec<[String; 4]> {
     all
 }
 
-/// Returns the numbers of claims by paper, basis and verdict, from the record: as a table, and as a
-/// sentence.
+/// Returns the numbers of claims by paper, basis and verdict, from the record: as a table for the page
+/// of what works, and as a sentence for the README.
 fn counts() -> [String; 2] {
     let record = record();
     let verdict = |of: Verdict| serde_json::to_value(of).unwrap().as_str().unwrap().to_owned();
@@ -348,23 +348,22 @@ fn counts() -> [String; 2] {
         let (total, repeats) = (count(paper, None, None), repeats(paper));
         text.push_str(&format!("| {name} | {total} | {agreed} | {others} | {repeats} |\n"));
     }
-    let [predicted, fitted, rule, arithmetic, data] = Basis::ALL.map(|basis| agree(None, basis));
-    let [contradict, lost, untestable] = unanswered.map(|of| count(None, None, Some(of)));
     let (robust, over) = dependence(&record);
     let [fragile, robust] = [false, true].map(|own| robust.iter().filter(|it| **it == own).count());
     let [all, some, none, nothing] =
         SetVerdict::ALL.map(|own| over.iter().filter(|it| **it == own).count());
+    text.push_str(&format!(
+        "\n{robust} verdicts on predicted claims, whether they agree or differ, are robust: no unprinted input, moved by a \
+         quarter, changes them; {fragile} are fragile. Over the judged sets of unprinted numbers that the printed figures \
+         allow, claims hold for all ({all}), for some ({some}) or for none ({none}), or their range says nothing \
+         ({nothing}).\n"
+    ));
     let sentence = format!(
-        "The papers make {} claims. Where our models predict a printed figure that they were not fitted to, {predicted} \
-         agree; only these claims test the models. {robust} of their verdicts, whether they agree or differ, are robust: no \
-         unprinted input, moved by a quarter, changes them; {fragile} are fragile. Over the judged sets of unprinted \
-         numbers that the printed figures allow, claims hold for all ({all}), for some ({some}) or for none ({none}), or \
-         their range says nothing ({nothing}). The rest: fitted to the figure ({fitted} agree), a printed rule or equation \
-         that we implement ({rule}), arithmetic on printed figures ({arithmetic}), a printed figure read back ({data}); \
-         {contradict} contradict their own paper, {lost} lost their figure, {untestable} cannot be tested, {} repeat a \
-         figure that is already counted.\n",
+        "The papers make {} claims. Where our models predict a printed figure that they were not fitted to, {} agree; only \
+         these claims test the models. The [other claims](docs/explanation/status.md#verdicts-on-the-papers-claims) are equations, \
+         arithmetic, figures that were fitted or read back, and claims that cannot be tested.\n",
         record.len(),
-        repeats(None)
+        agree(None, Basis::Predicted)
     );
     [text, sentence]
 }

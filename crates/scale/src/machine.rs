@@ -12,15 +12,16 @@ use wattline_units::{Span, Time};
 
 /// The cores of a server model, emulated by worker threads.
 ///
-/// Steps are collected and given to the cores when all have been taken. Each core then gets one
-/// order with all its changes, for the model time of the decision. Only an indirection table is
-/// rewritten at once.
+/// Steps are collected and given to the cores when all have been taken. Each core that changes then
+/// gets at most two orders, for the model time of the decision: one with its frequency, and one
+/// with its settings. Only an indirection table is rewritten at once.
 pub struct ScaleMachine {
     emulation: Arc<Emulation>,
     redirect: Option<Box<dyn Redirect>>,
     platform: Platform,
-    /// Present state of the cores, and the state after the collected steps have been given out.
+    /// State that the cores have been given.
     given: OperatingPoint,
+    /// State after the collected steps.
     point: OperatingPoint,
     /// Time of the last observation.
     now: Time,
@@ -54,7 +55,8 @@ impl ScaleMachine {
         }
     }
 
-    /// Performs the rewrite that the indirection tables had deferred.
+    /// Performs a deferred rewrite of the indirection tables, and wakes the cores that others wait
+    /// for.
     pub(super) fn resume(&mut self) {
         match self.redirect.as_mut().map(|redirect| redirect.resume()) {
             Some(Ok(moved)) => self.entries_moved += moved,
@@ -146,7 +148,7 @@ impl Machine for ScaleMachine {
                 self.wake_awaited();
                 self.point.active = active;
             }
-            // Other steps need no order of their own: cores in the table are awake.
+            // Other steps only change the point: the cores get their orders when steps settle.
             _ => step.set(&mut self.point),
         }
         Taken::Done

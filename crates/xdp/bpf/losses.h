@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Frames of XDP programs that interfaces refuse.
+ * Counts of frames that XDP programs redirect and interfaces refuse.
  *
  * A program's decision is final when it redirects a frame. If the interface refuses the frame later, in the
  * driver, only the kernel's tracepoints report the loss. Two programs on them (transmit.bpf.c,
@@ -8,8 +8,8 @@
  *
  * A driver that reports an error has sent nothing and would not send the next batch either: its interface is
  * down, has no queue for such frames, or a veth's far end runs no NAPI. A driver that takes only a part of a
- * batch has a full ring, which may have room for the next one. That is only counted; the control thread
- * judges if it persists.
+ * batch has a full ring, which may have room for the next one. Such losses are only counted; the
+ * control thread acts if they persist.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ static __always_inline void count_refused(__u32 slot, __u64 frames)
         *refused += frames;
 }
 
-/* Stops programs from sending to an interface, and stores the cause: the kernel's `error`. */
+/* Stops programs from sending to an interface, and stores the cause as a positive errno. */
 static __always_inline void close_egress_port(__u32 ifindex, __u32 slot, int error)
 {
     __u32 *cause = bpf_map_lookup_elem(&wl_causes, &slot), place = ifindex & (NEAR_EGRESS - 1);

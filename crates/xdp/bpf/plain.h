@@ -12,10 +12,10 @@
 #include "classify.h"
 #include "forward.h"
 
-/* An interface that leaves such packets needs more look-ups. */
+/* Packets that an interface leaves to the kernel or to workers, found only by look-ups. */
 #define LEAVES_MORE (LEAVES_PREFIXES | LEAVES_ROUTES | LEAVES_OPENINGS)
 
-/* True if addresses with this first byte may not be forwarded. */
+/* True if some address with this first byte must not be forwarded. */
 static __always_inline bool may_be_special(__u8 first)
 {
     return (__u8)(first - 1) > 222 || first == 127 || first == IPV4_LINK_LOCAL >> 8;
@@ -51,7 +51,7 @@ static __always_inline bool forward_plain_v4(struct xdp_md *context)
     if (bpf_xdp_get_buff_len(context) != length + sizeof(*ethernet) ||
         frame.end - (void *)ip != length || !is_checksum_right(ip))
         return false;
-    /* A reply to a DHCP client, if it is UDP. */
+    /* If the protocol is UDP, this is a reply to a DHCP client. */
     if (word_at(ports) == bpf_htonl(PORT_BOOTP_SERVER << 16 | PORT_BOOTP_CLIENT))
         return false;
     if (is_unfinished(&frame, ip->protocol, (__u64)ip->from + ip->to, length - sizeof(*ip), ports))

@@ -11,18 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wattline_needs::until;
 
-/// Time that is measured.
+/// Duration of the measurement.
 const TIME: Duration = Duration::from_secs(600);
 /// Time for the start, which is not measured.
 const SETTLED: Duration = Duration::from_secs(5);
 /// Unit of processor times in `/proc` (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Largest share of a core, without sources of latency and with three of them; for one source the
-/// kernel walks its table of connections each second. The aim is 0.001 for both; with sources
-/// 0.0012 and 0.0014 were measured on a busy machine, and the second bound was set after that.
+/// Largest share of a core, without sources of latency and with three of them. For the source `tcp`
+/// the kernel walks its table of connections each second. The aim is 0.001 for both; with sources
+/// 0.0012 and 0.0014 were measured on a busy machine, so the second bound is higher.
 const MOST_SHARES: [f64; 2] = [0.001, 0.002];
+/// Most memory of a governor.
 const MOST_BYTES: u64 = 15_000_000;
-/// A page as an application has it, with one histogram of a few thousand requests.
+/// Metrics page of an application, with one histogram of a few thousand requests.
 const PAGE: &str = "requests_seconds_bucket{le=\"0.001\"} 900\n\
     requests_seconds_bucket{le=\"0.01\"} 3900\nrequests_seconds_bucket{le=\"+Inf\"} 4000\n\
     requests_seconds_sum 7\nrequests_seconds_count 4000\n";
@@ -37,14 +38,15 @@ struct Governor {
 
 impl Drop for Governor {
     fn drop(&mut self) {
-        // Restores the machine.
+        // On SIGTERM the governor restores the machine.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
 }
 
 impl Governor {
-    /// Starts the profile `balanced`, with a guard by pressure and with sources of latency or without.
+    /// Starts the profile `balanced` on a copy of a machine, with or without a guard by pressure,
+    /// and with or without sources of latency.
     fn on_a_copy(pressure: bool, latency: Option<u16>) -> Self {
         let machine = Machine::new();
         if pressure {
@@ -72,7 +74,7 @@ impl Governor {
         Self { name, most_share, machine: Some(machine), child }
     }
 
-    /// Starts it on this machine, if it has no knob that would be turned.
+    /// Starts a governor on this machine, unless the machine has a knob that it would turn.
     fn here(folder: &Path) -> Option<Self> {
         let knobs = ["cpu0/cpufreq", "cpu0/cpuidle/state0"];
         if knobs.iter().any(|knob| fs::metadata(format!("/{CPUS}/{knob}")).is_ok()) {
@@ -94,7 +96,7 @@ impl Governor {
     fn report(&self) {
         let Some(machine) = &self.machine else { return };
         if let Ok(socket) = UnixDatagram::unbound() {
-            // Nobody listens where it has no source.
+            // Without sources of latency, the governor does not open this socket.
             let report = b"{\"latency_seconds\":[[0.0004,900],[0.0021,100]]}";
             let _ = socket.send_to(report, machine.path("clients.sock"));
         }
@@ -162,7 +164,7 @@ fn serve(listener: &TcpListener, stop: &AtomicBool) {
 }
 
 #[test]
-#[ignore = "takes ten minutes, of a release build; `make test-long` runs it"]
+#[ignore = "takes ten minutes and needs a release build; `make test-long` runs it"]
 fn profile_balanced_takes_little_of_a_core_and_15_megabytes_at_most() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -170,7 +172,7 @@ fn profile_balanced_takes_little_of_a_core_and_15_megabytes_at_most() {
     let folder = tempfile::tempdir().unwrap();
     std::thread::scope(|threads| {
         threads.spawn(|| serve(&listener, &stop));
-        let _stop = Ended(&stop, port);
+        let _stop = StopOnDrop(&stop, port);
         let sources = [None, Some(port)];
         let cases = sources.map(|port| [false, true].map(|on| Governor::on_a_copy(on, port)));
         let governors: Vec<Governor> =
@@ -207,10 +209,10 @@ fn profile_balanced_takes_little_of_a_core_and_15_megabytes_at_most() {
     });
 }
 
-/// Wakes the thread that serves when it is to stop.
-struct Ended<'a>(&'a AtomicBool, u16);
+/// Stops the serving thread when it goes out of scope.
+struct StopOnDrop<'a>(&'a AtomicBool, u16);
 
-impl Drop for Ended<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
         let _ = TcpStream::connect(("127.0.0.1", self.1));

@@ -1,38 +1,39 @@
-//! Every knob, turned by a session of Wattline inside and checked from outside, also after each way
-//! in which a session can end.
+//! Checks of every knob: a session of Wattline in the guest turns it, and the host reads it from
+//! outside, while the session runs and after each ending of a session.
 
 use super::{Checks, INSIDE, Witness, power};
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, agent, traffic};
 
-/// Prints all settings that the requests below, or a governor, may change.
+/// Shell command that prints all settings that the requests below, or a governor, may change.
 pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     grep . cpufreq/policy*/scaling_governor cpufreq/policy*/scaling_setspeed \
     cpufreq/policy*/scaling_m??_freq cpu*/cpuidle/state*/disable cpu*/power/pm_qos_resume_latency_us \
     /proc/irq/*/smp_affinity_list /sys/class/net/eth?/queues/*/?ps_cpus; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
-/// Requests to the agent, in its words.
+/// Lines of requests to the agent.
 const REQUESTS: [&str; 5] =
     ["frequency 0 1.6", "frequency 1 2.4", "idle 0 10", "moderation eth0 100", "redirect eth0 1"];
 
-/// Registers of the 82576 controller (Intel 318551, sections 8.10.17 and 8.8.12): the
-/// indirection table, four entries a word, and the throttling of receive queue 1's interrupt, whose
-/// microseconds are in bits 2 to 14.
+/// Offset and number of words of the 82576 controller's indirection table, with four entries a word
+/// (Intel 318551, section 8.10.17).
 pub(super) const RETA: (u64, usize) = (0x5c00, 32);
+/// Offset of the register that throttles the interrupt of receive queue 1; its microseconds are in
+/// bits 2 to 14 (section 8.8.12).
 const EITR: u64 = 0x1688;
 
 /// End of a session.
 #[derive(Clone, Copy)]
 enum Ending {
-    /// The session is finished.
+    /// The agent gets SIGTERM and finishes the session.
     Finish,
-    /// Its program gets SIGTERM, and drops the session.
+    /// The agent gets SIGINT and drops the session.
     Drop,
-    /// Its program is killed; `wattline restore` follows.
+    /// The agent is killed; `wattline restore` follows.
     KillAndRestore,
-    /// Its program is killed; the next session follows.
+    /// The agent is killed; the next session follows.
     KillAndNext,
 }
 
@@ -103,7 +104,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     Ok(())
 }
 
-/// Checks the effect of the requests that registers do not show.
+/// Checks the effects of the requests that only the guest sees.
 fn seen_inside(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     power::follows_registers(machine, checks, "1.6 and 2.4 GHz set")?;
     let speeds =
@@ -125,12 +126,12 @@ fn seen_inside(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> 
     Ok(())
 }
 
-/// The card's own registers.
+/// Checks the card's own registers.
 fn seen_in_card(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let entries = machine.card_registers("eth0", RETA.0, RETA.1)?;
     let steered = entries.iter().all(|four| *four == 0x0101_0101);
     checks.equal("indirection table of eth0 leads to queue 1", Witness::Outside, &true, &steered);
-    // The driver writes the time when the next interrupt comes.
+    // The driver writes the register at the next interrupt.
     if let [into, out, ..] = &machine.wires[..] {
         traffic::pass(into, out, 50.0, Duration::from_millis(500))?;
     }
@@ -140,7 +141,8 @@ fn seen_in_card(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error>
     Ok(())
 }
 
-/// Checks that all settings are still in force after a kill: else nothing would be left to restore.
+/// Checks that the frequencies are still set after a kill: otherwise nothing would be left to
+/// restore.
 fn killed(machine: &mut Machine, checks: &mut Checks, status: i32) -> Result<(), Error> {
     checks.equal("exit code, killed", Witness::Inside, &137, &status);
     let registers = machine.registers()?;

@@ -2,12 +2,13 @@
 //!
 //! The node decrements the TTL and updates the checksum (RFC 1624 equation 3), sets the Ethernet
 //! addresses of the next hop, pushes or removes a VLAN tag, and cuts off padding. Before that it
-//! checks that TTL is left (RFC 1812 section 5.3.1) and that the packet fits the MTU. Packets that
-//! the router generates start with one TTL more, since this node decrements theirs as well.
+//! checks that the TTL is at least 2 (RFC 1812 section 5.3.1) and that the packet fits the MTU.
+//! Packets that the router generates start with one TTL more, since this node decrements theirs as
+//! well.
 //!
 //! - next: `output`, `ip4-fragment` (too long, may be fragmented), `icmp4-error`
 //!   (`ttl-expired`, `too-big`), `ip4-lookup` (the next hop changed meanwhile), `drop`
-//!   (`no-headroom`)
+//!   (`no-headroom`, `truncated`)
 
 use super::rewrite::write_link_header;
 use crate::drop_reason::DropReason;
@@ -47,8 +48,9 @@ impl Node for Ip4Rewrite {
     }
 }
 
-/// Rewrites a packet that leaves without a tag. Returns false, and changes nothing, if the packet
-/// needs more. All failures leave at one place, so that the path of nearly all packets has no jump.
+/// Rewrites a packet that is forwarded without a tag. Returns false, and changes nothing, if
+/// [`rewrite_other`] has to handle the packet. All checks fail to one place, so that the path of
+/// nearly all packets has no jump.
 #[inline]
 fn rewrite_plain(packet: &mut Packet, hops: &[Hop], memory: &mut ChunkMemory) -> bool {
     let Some(hop) = hops.get(usize::from(packet.next_hop.0)) else { return false };
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_pushed_and_dropped() {
+    fn tags_are_pushed_and_removed() {
         let mut bench = Bench::new();
         let plain = frame4(MAC_A, 64, b"payload");
         let packet = bench.packet_via(&plain, &Bench::forward_vlan(1, 7));
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_needs_headroom() {
+    fn tag_without_headroom_is_dropped() {
         let mut bench = Bench::new();
         let mut packet = bench.packet_via(&frame4(MAC_A, 64, b"x"), &Bench::forward_vlan(1, 7));
         packet.frame.offset -= packet.frame.offset % bench.context.pool.chunk_size();
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_next_hop_that_vanished_is_looked_up_again() {
+    fn packet_with_vanished_next_hop_is_looked_up_again() {
         let mut bench = Bench::new();
         let packet = bench.packet_via(&frame4(MAC_A, 64, b"x"), &Bench::forward(1));
         bench.routes.set(packet.next_hop, &NextHop::Punt).unwrap();

@@ -19,9 +19,9 @@ use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicU32;
 
-/// Default number of groups: 256 MiB, twice what the full Internet table of 2024 needs.
+/// Default number of groups: 256 MiB, twice the size of the full Internet table of 2024.
 const DEFAULT_GROUPS: usize = 1 << 18;
-/// Largest number of groups whose cells a gather can number in 31 bits: 8 GiB.
+/// Largest number of groups whose cells a gather can index with 31 bits: 8 GiB.
 const MAX_GROUPS: usize = 1 << 23;
 
 /// Writer of the IPv6 table. It has room for 262,144 groups of 1 KiB (used as needed) by default. A
@@ -29,7 +29,7 @@ const MAX_GROUPS: usize = 1 << 23;
 /// with neighbouring prefixes.
 pub type Fib6 = Fib<V6>;
 
-/// IPv6.
+/// The address family IPv6.
 #[derive(Debug)]
 pub struct V6;
 
@@ -78,7 +78,7 @@ impl Family for V6 {
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx2")]
-    #[allow(unsafe_code)] // as declared
+    #[allow(unsafe_code)] // declared unsafe by the trait
     unsafe fn lookup_chunks_avx2(
         tables: &Tables<AtomicU32>,
         chunks: &[[u128; CHUNK]],

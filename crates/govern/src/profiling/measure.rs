@@ -9,10 +9,10 @@ use wattline_report::Spread;
 
 /// Fewest repetitions of a point: two are too few for a spread.
 const FEWEST: usize = 3;
-/// Most further runs until two in a row agree.
+/// Most runs after the first until two in a row agree.
 const MOST_UNSTEADY: usize = 5;
-/// Number of runs in a row with a too slow generator that ends a profile. A short disturbance of
-/// the generator must not end a profile that takes hours.
+/// Runs in a row with a generator that is too slow, after which a profile ends. A short disturbance
+/// of the generator must not end a profile that takes hours.
 const MOST_TOO_SLOW: usize = 5;
 /// Two runs agree when their 95th percentiles differ by less than this share.
 const STEADY: f64 = 0.2;
@@ -20,11 +20,11 @@ const STEADY: f64 = 0.2;
 /// Reason why a profile did not continue.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Stopped {
-    /// A signal ended it.
+    /// A signal ended the profile.
     #[error("interrupted; run the same command again to continue")]
     Interrupted,
-    /// The machine cannot be set to a point, or altered the driver's default, which gives the
-    /// target.
+    /// The machine cannot be set to a point, altered the driver's default, which gives the target,
+    /// or receives too much other traffic.
     #[error("{at}: {why}; run the same command again to continue")]
     Machine {
         /// The point.
@@ -65,7 +65,7 @@ pub enum Stopped {
 /// Reason why a run of the load failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadFailure {
-    /// A signal ended it.
+    /// A signal ended the run.
     Interrupted,
     /// The server failed, for example because it does not answer.
     Server(String),
@@ -96,14 +96,14 @@ pub trait Rig {
     /// `None` for the driver's own moderation.
     ///
     /// # Errors
-    /// Fails if the machine does not take these values.
+    /// Fails if the machine does not accept or keep these values.
     fn set(&mut self, at: At) -> Result<Option<f64>, NotSet>;
 
     /// Checks that the machine still holds the point after its loads: a hot processor or its
     /// firmware may have lowered the frequency.
     ///
     /// # Errors
-    /// Fails if it does not.
+    /// Fails if the machine has left the point.
     fn holds(&mut self, _at: At) -> Result<(), NotSet> {
         Ok(())
     }

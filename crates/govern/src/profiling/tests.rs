@@ -203,7 +203,7 @@ fn interrupted_profile_continues() {
     profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     assert_eq!((points.len(), rig.set), (14, 9));
 
-    // It does not continue points of another machine, of another workload, or of a damaged file.
+    // Points of another machine or another workload are rejected, and so are damaged files.
     let mut other = head(&grid);
     other.machine.cores = 3;
     let error = Points::open(&path, other).unwrap_err().to_string();
@@ -221,7 +221,7 @@ fn interrupted_profile_continues() {
     }
 }
 
-/// The length of a device is zero, whatever it contains.
+/// The length of a device is reported as zero, so the limit applies to the bytes read.
 #[test]
 fn endless_device_is_rejected() {
     let error = Points::open("/dev/zero".as_ref(), head(&grid())).unwrap_err().to_string();
@@ -233,7 +233,7 @@ fn saturation_is_recorded_and_a_dead_server_ends_the_profile() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
-    // 1500 at 1 GHz, 3000 at 2 GHz.
+    // The capacity is 1500 rps at 1 GHz and 3000 rps at 2 GHz.
     let mut rig = ModelRig { capacity_rps: 1_500.0, ..ModelRig::new(&grid) };
     profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     let text = points.tables().unwrap().to_text();
@@ -336,7 +336,8 @@ fn much_other_traffic_ends_a_profile_at_once() {
     assert!(points.is_empty());
 }
 
-/// Figures of a late run are discarded; a few such runs do not end the profile.
+/// Results of a run whose generator is too slow are discarded. Four such runs in a row do not end
+/// the profile, five do.
 #[test]
 fn slow_generator_is_retried_four_times() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
@@ -370,8 +371,8 @@ fn loads_per_core_count_only_cores_with_queues() {
     assert_eq!(of(None), [500.0, 1_000.0]);
 }
 
-/// A card that refuses a period ends the profile, and so does a setting of another program. The
-/// message names the point.
+/// A card that refuses a period ends the profile, and so does another program that changes a
+/// setting. The message names the point.
 #[test]
 fn refused_setting_ends_a_profile_and_keeps_its_points() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
@@ -427,7 +428,8 @@ fn tables_have_the_held_periods_and_unknown_power_without_a_meter() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// If no two runs agree, the last one counts, and the point is marked wherever it is shown.
+/// If no two runs in a row agree, the repetitions begin with the last of them, and the point is
+/// marked wherever it is shown.
 #[test]
 fn never_steady_point_is_marked() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
@@ -439,7 +441,7 @@ fn never_steady_point_is_marked() {
         assert_eq!(remark(point, PRECISION.within), "never steady, not tight");
     })
     .unwrap();
-    // The mark is read back. Points of a file without the field have none.
+    // The mark is read back. Points of a file without this field count as steady.
     let known = Points::open(&path, head(&grid)).unwrap();
     assert!(known.iter().all(|point| !point.steady && point.repetitions == 10));
     let shown = page(&known, PRECISION.within);
@@ -511,8 +513,8 @@ fn point_with_an_altered_frequency_is_left_out() {
     assert!(error.contains("driver's own moderation: core 0 holds"), "{error}");
 }
 
-/// A grid of 11 frequencies and 24 periods. The lower states reach the latency of the driver's
-/// default with short periods.
+/// A grid of 11 frequencies and 24 periods. From 1.6 GHz on, short periods reach the latency of the
+/// driver's default.
 fn fine_grid() -> Grid {
     Grid {
         loads_rps: vec![1_000.0, 2_000.0, 3_000.0],
@@ -532,8 +534,8 @@ fn fine_head(grid: &Grid) -> Head {
     Head { machine: machine.clone(), ..head(grid) }
 }
 
-/// A sparse profile measures at most a tenth of the points, leads to the same choice as the full
-/// one, never underestimates the rest, and can continue.
+/// A sparse profile measures at most a tenth of the points, leads to the same state as the full
+/// one, and can be continued.
 #[test]
 fn sparse_profile_leads_to_the_same_choice_with_a_tenth_of_the_points() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), fine_grid());
@@ -558,7 +560,7 @@ fn sparse_profile_leads_to_the_same_choice_with_a_tenth_of_the_points() {
             counts.push((progress.known, progress.of));
         })
         .unwrap();
-        // Known points are not measured again, and the bound is never exceeded.
+        // Known points are not measured again, and `of` is an upper bound of their number.
         assert_eq!((before, rig.set as usize), (13, points.len() - 13));
         assert!(counts.iter().all(|(known, of)| known <= of && *of >= points.len()), "{counts:?}");
         let share = (points.len() - 3) as f64 / full.all_points() as f64;
@@ -571,7 +573,7 @@ fn sparse_profile_leads_to_the_same_choice_with_a_tenth_of_the_points() {
                 let choice = tables.choose(*load, target, 1.0, None)?;
                 Some((choice.frequency, tables.periods()[choice.period], choice.point.power_watts))
             };
-            // Watts of this rig do not depend on the period.
+            // The watts of this rig do not depend on the period, so the periods may differ.
             let state = |tables| of(tables).map(|(frequency, _, watts)| (frequency, watts));
             assert_eq!(state(&sparse), state(&full), "{target}");
             assert_eq!(of(&full).is_some(), target > 50e-6);
@@ -584,12 +586,12 @@ fn sparse_profile_leads_to_the_same_choice_with_a_tenth_of_the_points() {
 }
 
 /// A simulated server: the results at each point come from the tables of its full profile.
-struct Tabled {
+struct TableRig {
     tables: ProfileTables,
     at: Option<At>,
 }
 
-impl Rig for Tabled {
+impl Rig for TableRig {
     fn set(&mut self, at: At) -> Result<Option<f64>, NotSet> {
         self.at = Some(at);
         Ok(None)
@@ -614,27 +616,29 @@ impl Rig for Tabled {
 
 /// With the same results, the simulator and a rig measure the same points of a sparse profile.
 #[test]
-fn rig_and_simulator_are_searched_alike() {
+fn rig_and_simulator_measure_the_same_points() {
     use wattline_sim::requests as sim;
     use wattline_traffic::requests::{RequestSpec, Workload};
     let file = wattline_server::ServerFile::load("xeon-silver-4108").unwrap();
     let server = file.requests().unwrap();
     let requests = RequestSpec::new(Workload::Nginx, 1.0);
     let periods: Vec<Span> = sim::Grid::periods_of(server).into_iter().step_by(4).collect();
-    let of =
+    let simulated_grid =
         sim::Grid { loads: vec![48e3, 140e3], periods: periods.clone(), seed: 3, within: None };
-    let full = sim::profile(server, &requests, &of, wattline_policies::POLICIES).unwrap().tables;
+    let full = sim::profile(server, &requests, &simulated_grid, wattline_policies::POLICIES)
+        .unwrap()
+        .tables;
     let target = Some(full.default_point(1).unwrap().latency_seconds * 1.2);
     let simulated = sim::profile_sparse(
         server,
         &requests,
-        &of,
+        &simulated_grid,
         target.map(Span::from_seconds),
         wattline_policies::POLICIES,
     )
     .unwrap();
     let grid = Grid {
-        loads_rps: of.loads.clone(),
+        loads_rps: simulated_grid.loads.clone(),
         frequencies: full.frequencies().to_vec(),
         states: (0..full.frequencies().len()).collect(),
         periods,
@@ -643,9 +647,9 @@ fn rig_and_simulator_are_searched_alike() {
     let machine = full.conditions.machine.clone();
     let head = Head::of("".into(), "".into(), machine, &grid, None, Some("modelled".into()));
     let mut points = Points::open(&folder.path().join("points.json"), head).unwrap();
-    let mut rig = Tabled { tables: full, at: None };
+    let mut rig = TableRig { tables: full, at: None };
     profile_sparse(&mut rig, &grid, PRECISION, target, &mut points, |_| {}).unwrap();
-    assert_eq!(points.len(), simulated.points + 2, "the defaults are not counted there");
+    assert_eq!(points.len(), simulated.points + 2, "the simulator does not count the defaults");
     for point in points.iter() {
         let Some((state, period)) = point.point else { continue };
         let same = simulated.tables.point(point.load, state, period);

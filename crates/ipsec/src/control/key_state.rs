@@ -9,20 +9,20 @@
 //! sha256 0123456789abcdef
 //! ```
 //!
-//! The second line names the key, so that the file of another key is not mistaken for it. An SPI
-//! that receives has the number 0: its numbers are in another file. The last line is a checksum of
-//! the lines before it. A text that differs in any byte from the canonical text of its contents is
-//! refused.
+//! The second line names the key, so that the file of another key is not mistaken for this one. An
+//! SPI that receives has the number 0: its received numbers are in another file. The last line is a
+//! checksum of the lines before it. A text that differs in any byte from the canonical text of its
+//! contents is refused.
 
 use super::iv_ranges::{IvRange, IvRanges};
 use aws_lc_rs::digest::{SHA256, digest};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Most bytes of a text.
+/// Length of the longest text in bytes.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// Use of a key. One key for both would repeat the nonces of the other end.
+/// Direction in which a key is used. One key for both would repeat the nonces of the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Send,
@@ -72,7 +72,7 @@ impl KeyState {
         text
     }
 
-    /// Reads a text; `None` if it is not exactly what [`Self::text`] writes.
+    /// Parses a text; returns `None` if it differs from the text that [`Self::text`] would write.
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().skip(1);
         let key = u64::from_str_radix(lines.next()?.strip_prefix("key ")?, 16).ok()?;

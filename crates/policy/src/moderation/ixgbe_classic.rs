@@ -19,9 +19,11 @@ const BYTES_PER_MICRO: [u32; 2] = [10, 20];
 /// The rule with the present period.
 #[derive(Debug, Clone)]
 pub struct IxgbeClassic {
-    /// In quarters of a microsecond.
+    /// Present period in quarters of a microsecond.
     register: u32,
+    /// Class of the received packets.
     received: usize,
+    /// Class of the sent packets.
     sent: usize,
 }
 
@@ -33,12 +35,12 @@ impl Default for IxgbeClassic {
 }
 
 impl IxgbeClassic {
-    /// Returns the present period: the card has steps of 2 us.
+    /// Returns the present period, rounded down to the 2 us steps of the card.
     pub fn period(&self) -> Span {
         Span::from_micros(u64::from(self.register / 8 * 2))
     }
 
-    /// Judges the packets of an interrupt.
+    /// Takes the packets of an interrupt, and returns the next period.
     pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
         let micros = (self.register / 4).max(1);
         let judge = |class: usize, packets: u32, bytes: u32| {
@@ -87,15 +89,15 @@ mod tests {
         let mut rule = IxgbeClassic::default();
         // 2 bytes per us of 50: the lowest class; 10 x 40 x 200 / (9 x 40 + 200) = 142: 34 us.
         assert_eq!(interrupts(&mut rule, 1, 100, 1), 34);
-        // On to 142 -> 113 -> 96 -> ... and down to 10 us.
+        // The register falls on, 142 -> 113 -> 95 -> ..., down to 10 us.
         assert_eq!(interrupts(&mut rule, 1, 70, 1), 28);
         assert_eq!(interrupts(&mut rule, 60, 64, 1), 10);
-        // 1514 bytes in 10 us: 151 per us. Two classes up, one at a time.
+        // 1514 bytes in 10 us are 151 per us: the class rises by two, one at a time.
         interrupts(&mut rule, 1, 1514, 1);
         assert_eq!((rule.received, rule.sent), (1, 1));
         interrupts(&mut rule, 1, 1514, 1);
         assert_eq!((rule.received, rule.sent), (2, 2));
-        // Whole numbers stop the smoothing at 327 of 336, as they do in the kernel.
+        // Integer division stops the smoothing at 326 of 336, as in the kernel.
         assert_eq!(interrupts(&mut rule, 200, 15_140, 10), 80);
     }
 

@@ -1,15 +1,15 @@
-//! Positions of records that were not offered to the decoder yet, from workers to the control
-//! thread. The size is bounded: a worker that meets a full outbox removes the oldest entry.
+//! Outbox in which workers give the control thread the positions of records that were not offered
+//! to the decoder yet. Its size is bounded: a worker that finds it full replaces the oldest entry.
 
 use super::store::Position;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Number of entries, enough for the packets of a worker in a tick of the control thread.
-const ROOM: usize = 1 << 16;
+/// Number of slots, enough for the packets of a worker in a tick of the control thread.
+const CAPACITY: usize = 1 << 16;
 /// Bit that distinguishes a position from an empty slot.
-const THERE: u64 = 1 << 63;
+const PRESENT: u64 = 1 << 63;
 
 pub(super) struct Outbox {
     slots: Box<[AtomicU64]>,
@@ -21,28 +21,28 @@ pub(super) struct Outbox {
 impl Outbox {
     pub fn new() -> Self {
         Self {
-            slots: (0..ROOM).map(|_| AtomicU64::new(0)).collect(),
+            slots: (0..CAPACITY).map(|_| AtomicU64::new(0)).collect(),
             next: CachePadded::new(AtomicU64::new(0)),
             taken: AtomicU64::new(0),
         }
     }
 
-    /// Adds a position; returns the one that is removed for it, if any.
+    /// Adds a position. Returns the position that it replaces, if the outbox is full.
     pub fn put(&self, at: Position) -> Option<Position> {
         let number = self.next.fetch_add(1, AcqRel);
-        let before = self.slots.get(number as usize % ROOM)?.swap(at | THERE, AcqRel);
-        (before != 0).then_some(before & !THERE)
+        let before = self.slots.get(number as usize % CAPACITY)?.swap(at | PRESENT, AcqRel);
+        (before != 0).then_some(before & !PRESENT)
     }
 
     /// Removes and returns the oldest positions, at most `most`; for the control thread only.
     pub fn take(&self, most: usize) -> Vec<Position> {
         let end = self.next.load(Acquire);
-        let begin = self.taken.load(Relaxed).max(end.saturating_sub(ROOM as u64));
+        let begin = self.taken.load(Relaxed).max(end.saturating_sub(CAPACITY as u64));
         let end = end.min(begin + most as u64);
         self.taken.store(end, Release);
-        let slots = (begin..end).filter_map(|number| self.slots.get(number as usize % ROOM));
+        let slots = (begin..end).filter_map(|number| self.slots.get(number as usize % CAPACITY));
         let entries = slots.map(|slot| slot.swap(0, AcqRel));
-        entries.filter(|entry| *entry != 0).map(|entry| entry & !THERE).collect()
+        entries.filter(|entry| *entry != 0).map(|entry| entry & !PRESENT).collect()
     }
 }
 
@@ -60,11 +60,11 @@ mod tests {
     }
 
     #[test]
-    fn full_outbox_gives_up_the_oldest() {
+    fn full_outbox_replaces_the_oldest() {
         let outbox = Outbox::new();
-        let given_up: Vec<_> = (0..ROOM as u64 + 3).filter_map(|at| outbox.put(at)).collect();
-        assert_eq!(given_up, [0, 1, 2]);
-        let taken = outbox.take(2 * ROOM);
-        assert_eq!((taken.len(), taken[0]), (ROOM, 3));
+        let replaced: Vec<_> = (0..CAPACITY as u64 + 3).filter_map(|at| outbox.put(at)).collect();
+        assert_eq!(replaced, [0, 1, 2]);
+        let taken = outbox.take(2 * CAPACITY);
+        assert_eq!((taken.len(), taken[0]), (CAPACITY, 3));
     }
 }

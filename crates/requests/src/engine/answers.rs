@@ -50,7 +50,7 @@ impl<P: Protocol> Worker<'_, P> {
         while !input.is_empty() {
             let connection = &mut self.connections[number as usize];
             let Some(first) = connection.pending.front() else {
-                self.protocol_error(number, "an answer that nothing asked for");
+                self.protocol_error(number, "an answer without a request");
                 return;
             };
             match self.protocol.read(&mut connection.parser, first.expect, &mut input) {

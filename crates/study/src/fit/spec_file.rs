@@ -6,9 +6,9 @@ use toml::{Table, Value};
 use wattline_server::MAX_CORES;
 use wattline_server::library::{Kind, text_of};
 
-/// Shipped server whose costs, card and idle states are assumed for the written one.
+/// Shipped server whose costs, card and exit latencies are assumed for the written server.
 const REFERENCE: &str = "xeon-platinum-8470";
-/// Sections taken from the reference.
+/// Sections taken from the file of the reference server.
 const SECTIONS: [&str; 4] = ["capacity", "application", "wake_up", "nic"];
 /// Limit on the processors of a server file.
 const MOST_SOCKETS: usize = 64;
@@ -18,8 +18,9 @@ const HEAD: &str = "\
 # size and two powers under Java. Nobody measured how many packets it forwards: costs, capacity, card and
 # idle states are assumed, and say so.
 ";
-/// Lowest frequency, and the step to the nominal one, in tenths of a GHz.
+/// Lowest frequency in tenths of a GHz.
 const LOWEST: u32 = 8;
+/// Distance between two frequencies below the nominal one, in tenths of a GHz.
 const STEP: usize = 2;
 
 impl SpecResults {
@@ -28,22 +29,22 @@ impl SpecResults {
     /// results.
     ///
     /// # Errors
-    /// A missing or contradictory row, and rows that do not determine the fit.
+    /// Fails if the row is missing or contradictory, or if the rows do not determine the fit.
     pub fn to_toml(&self, row: usize, name: &str, source: &str) -> Result<String, FitError> {
         let result = self.row(row).ok_or_else(|| {
             let why = self.refused.iter().find(|(refused, _)| *refused == row);
             FitError::Unidentified(match why {
                 Some((_, why)) => format!("row {row} {why}"),
                 None => format!(
-                    "row {row} does not exist; allowed: 1 to {}, the first after the head being 1",
+                    "row {row} does not exist; allowed: 1 to {}; row 1 follows the head",
                     self.rows.len() + self.refused.len()
                 ),
             })
         })?;
         if result.chips > MOST_SOCKETS {
             return Err(FitError::Unidentified(format!(
-                "row {row} is of several machines with {} processors together; a server file has at \
-                 most {MOST_SOCKETS}",
+                "row {row} describes several machines with {} processors together; a server file \
+                 has at most {MOST_SOCKETS}",
                 result.chips
             )));
         }
@@ -89,7 +90,7 @@ impl SpecResults {
     }
 }
 
-/// Marks all figures below as assumed.
+/// Marks all figures of a value as assumed.
 fn assume(value: &mut Value) {
     let Value::Table(table) = value else { return };
     if table.contains_key("value") || table.contains_key("values") {

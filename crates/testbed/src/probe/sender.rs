@@ -1,4 +1,4 @@
-//! Sender: a socket for each flow, paced by the clock.
+//! Sender of a load: one socket for each flow, paced by the clock.
 
 use super::live::{Live, PORT};
 use super::load::Load;
@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Shortest wait for which the sender sleeps; packets due earlier are sent at once, so this is also
-/// the length of the bursts of a sleeping sender.
+/// Shortest wait for which the sender sleeps. Packets due earlier are sent at once, so a sleeping
+/// sender sends bursts of this length.
 const SHORTEST_SLEEP_NANOS: u64 = 50_000;
 
-/// A flow's socket with its family.
+/// A flow's socket, its family, and the number of its next packet.
 #[derive(Debug)]
 struct Flow {
     socket: UdpSocket,
@@ -30,15 +30,15 @@ pub(super) struct Sender {
     load: Load,
 }
 
-/// Sent packets.
+/// Counts of a sent load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
-    /// Packets sent.
+    /// Packets offered, including refused ones.
     pub packets: u64,
-    /// Bytes of their frames, with frame check sequence.
+    /// Bytes of the frames that the kernel accepted, with frame check sequence.
     pub bytes: u64,
-    /// Packets that the sender's own kernel refused (no route, link down, queue full):
-    /// offered and lost.
+    /// Packets that the sender's own kernel refused (no route, link down, queue full): offered and
+    /// lost.
     pub refused: u64,
     /// Time from the first packet to the last.
     pub nanos: u64,
@@ -52,7 +52,7 @@ impl Sender {
         Ok(Self { flows: flows.collect::<Result<_, _>>()?, load: *load })
     }
 
-    /// Sends the load, or until stopped.
+    /// Sends the load until it is complete or the sender is stopped.
     pub fn run(mut self, live: &Live) -> Result<Sent, Error> {
         let mut buffer = [0_u8; 1_518];
         let mut sent = Sent::default();
@@ -66,7 +66,7 @@ impl Sender {
             }
             let number = (index % flows) as usize;
             let flow = &mut self.flows[number];
-            // Depends on the round, so that every flow has every size.
+            // The size also depends on the round, so that every flow has every size.
             let frame = usize::from(sizes.at(index / flows + index % flows));
             let payload = &mut buffer[..payload_bytes(frame, flow.ipv6)];
             let (flow_number, sequence) = (number as u16, flow.sequence);
@@ -86,8 +86,8 @@ impl Sender {
     }
 }
 
-/// Returns the bytes of UDP payload in a frame of `frame_bytes`; at least the length of a probe's
-/// content, so the smallest IPv6 frame has 84 bytes rather than 64.
+/// Returns the length of the UDP payload in a frame of `frame_bytes`; at least the length of a
+/// probe's content, so the smallest IPv6 frame has 84 bytes rather than 64.
 fn payload_bytes(frame_bytes: usize, ipv6: bool) -> usize {
     let headers = 14 + if ipv6 { 40 } else { 20 } + 8 + usize::from(FCS);
     frame_bytes.saturating_sub(headers).max(payload::LENGTH)

@@ -7,7 +7,7 @@ use std::io::Write;
 use wattline_policies::{POLICIES, reference_markdown};
 use wattline_policy::PolicyInfo;
 
-/// Policies to show, and the form.
+/// Selection of policies, and the format of the list.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show only this policy.
