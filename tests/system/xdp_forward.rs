@@ -33,18 +33,24 @@ fn static_neighbours() -> Options {
 }
 
 fn count(router: &Wattline, what: &str) -> u64 {
-    router.stats().unwrap()[what].as_u64().unwrap()
+    counts(router, [what])[0]
+}
+
+/// Returns several counters at one time.
+fn counts<const N: usize>(router: &Wattline, names: [&str; N]) -> [u64; N] {
+    let stats = router.stats().unwrap();
+    names.map(|name| stats[name].as_u64().unwrap())
 }
 
 /// Waits until the forwarder has changed to XDP programs (`by_xdp`) or to workers.
 fn until(router: &Wattline, by_xdp: bool) {
     let deadline = Instant::now() + LIMIT;
-    let counts = || (count(router, "xdp_forwarded"), count(router, "forwarded"));
-    let mut before = counts();
+    let look = || counts(router, ["xdp_forwarded", "forwarded"]);
+    let mut before = look();
     loop {
         std::thread::sleep(Duration::from_millis(100));
-        let now = counts();
-        let (xdp, all) = (now.0 - before.0, now.1 - before.1);
+        let now = look();
+        let (xdp, all) = (now[0] - before[0], now[1] - before[1]);
         if all > 100 && xdp == if by_xdp { all } else { 0 } {
             return;
         }

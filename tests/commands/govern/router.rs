@@ -164,7 +164,9 @@ fn mask_of_an_administrator_is_left_alone_and_named() {
     let Some(mut router) = Router::build() else { return };
     router.scene.router.run("sh", &["-c", &format!("echo 2 > {MASK}")]).unwrap();
     router.govern("ondemand", "[\"cores\"]");
-    assert!(router.log().contains("which an administrator has set"), "{}", router.log());
+    until("a mask that an administrator has set", || {
+        router.log().contains("which an administrator has set")
+    });
     assert_eq!(router.mask(), "2");
     assert!(router.stats().unwrap()["power"]["host"]["writes"]["steering"].is_null());
 }

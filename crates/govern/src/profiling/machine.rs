@@ -1,4 +1,8 @@
 //! The profiled machine: its knobs and meters.
+//!
+//! Points are set by all their steps, not by `wattline_governor::transition`, which takes only the steps
+//! that differ, counts altered values as done and lets failed knobs rest: a profile sets every knob at
+//! every point, to see changes by other programs, and leaves out points that the machine alters.
 
 use super::measure::NotSet;
 use super::modelled::Modelled;

@@ -16,20 +16,16 @@ const VIEWS: Views = [
 /// Rules for every page, as an expression that returns a list of complaints.
 const RULES: &str = include_str!("rules.js");
 
-/// Milliseconds from requesting a page to its end of loading, and its length.
-const OPENED: &str = "[performance.getEntriesByType('navigation')[0].loadEventEnd, document.documentElement.outerHTML.length]";
-/// Limit in milliseconds for opening a page, in at least one view: tests run concurrently and delay
-/// each other.
-const AT_ONCE: f64 = 1_000.0;
-/// Maximum number of characters of a page.
+/// Length of a page.
+const LENGTH: &str = "document.documentElement.outerHTML.length";
+/// Maximum number of characters of a page, so that it opens at once.
 const LARGEST: f64 = 1_048_576.0;
 
 /// Opens a page in every view, waits until `ready` (an expression in JavaScript) holds, and returns
 /// all problems: complaints of the browser, requests to other servers, violations of [`RULES`], and
-/// a page that is too large or opens too slowly. Pictures are kept under `name`.
+/// a page that is too large. Pictures are kept under `name`.
 pub fn look(browser: &mut Browser, name: &str, url: &str, ready: &str) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut fastest = f64::INFINITY;
     for (view_name, view) in VIEWS {
         browser.set_view(view);
         browser.open(url);
@@ -40,9 +36,7 @@ pub fn look(browser: &mut Browser, name: &str, url: &str, ready: &str) -> Vec<St
         let requests = browser.requests();
         assert!(!requests.is_empty(), "requests are noted");
         found.extend(requests.into_iter().filter(foreign).map(|asked| format!("asks for {asked}")));
-        let opened = browser.value(OPENED);
-        fastest = fastest.min(opened[0].as_f64().unwrap_or(f64::INFINITY));
-        let letters = opened[1].as_f64().unwrap_or(f64::INFINITY);
+        let letters = browser.value(LENGTH).as_f64().unwrap_or(f64::INFINITY);
         if letters > LARGEST {
             found.push(format!("has {letters} letters: more than {LARGEST}"));
         }
@@ -51,9 +45,6 @@ pub fn look(browser: &mut Browser, name: &str, url: &str, ready: &str) -> Vec<St
         found.extend(texts.map(str::to_owned));
         wrong.extend(found.into_iter().map(|text| format!("{name}, {view_name}: {text}")));
         browser.picture(&format!("{name}-{view_name}"), true);
-    }
-    if fastest > AT_ONCE {
-        wrong.push(format!("{name}: opens in {fastest:.0} ms at best: more than {AT_ONCE}"));
     }
     wrong
 }
