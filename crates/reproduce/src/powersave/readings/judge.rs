@@ -109,7 +109,7 @@ impl Judged {
 }
 
 /// Returns the Pareto set: readings whose met checks are not a proper subset of another reading's.
-/// Of several readings that meet the same checks, it holds the first by [`Judged::order`].
+/// Readings that meet the same checks are represented by the first in [`Judged::order`].
 pub fn maximal(of: &[Judged]) -> Vec<&Judged> {
     let mut sorted: Vec<&Judged> = of.iter().collect();
     sorted.sort_by(|a, b| a.order(b));
