@@ -13,7 +13,7 @@ use std::time::Duration;
 use wattline_cores::ModelError;
 use wattline_policies::POLICIES;
 use wattline_policy::{AskAgain, BuildContext, Observation, OperatingPoint, Policy, build};
-use wattline_server::{Application, ServerModel};
+use wattline_server::{Application, Path, ServerModel};
 use wattline_sim::{KnobBehaviour, Report, Scenario, Setting, SimError};
 use wattline_units::Span;
 
@@ -25,6 +25,7 @@ struct Output<'a> {
     traffic: &'a str,
     application: Application,
     seed: u64,
+    path: Path,
     output_links: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     knob_faults: &'a str,
@@ -40,6 +41,7 @@ pub struct Options {
     duration: String,
     warmup: String,
     interval: Option<String>,
+    path: String,
     output_links: bool,
     knob_faults: String,
 }
@@ -49,6 +51,7 @@ struct Run {
     duration: Span,
     warmup: Span,
     interval: Option<Span>,
+    path: Path,
     output_links: bool,
     knob_faults: String,
 }
@@ -64,6 +67,7 @@ impl Run {
             duration: span("duration", &options.duration)?,
             warmup: span("warmup", &options.warmup)?,
             interval: options.interval.map(|text| span("interval", &text)).transpose()?,
+            path: options.path.parse().map_err(|error| wrong(format_args!("path: {error}")))?,
             output_links: options.output_links,
             knob_faults: options.knob_faults,
         })
@@ -127,6 +131,7 @@ impl Case<'_> {
             traffic: &self.traffic.text,
             application: self.application,
             seed: self.seed,
+            path: run.path,
             output_links: run.output_links,
             knob_faults: &run.knob_faults,
             notes: self.traffic.spec.notes(),
@@ -169,16 +174,17 @@ pub fn simulate(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let py = policy.py();
+    let run = Run::new(options)?;
+    let model = server.get().model()?.on_path(run.path).map_err(wrong)?;
     let governor = Governor::new(policy)?;
     let case = Case {
-        server: server.get().model()?,
+        server: &model,
         traffic: traffic.get(),
         name: governor.name(py)?,
         governor,
         application: application(app)?,
         seed,
     };
-    let run = Run::new(options)?;
     let stop = Stop::default();
     let result = py.detach(|| case.run(&run, &stop, progress));
     outcome(result, &stop)
@@ -201,9 +207,11 @@ pub fn sweep<'py>(
 ) -> PyResult<Vec<String>> {
     let apps = apps.iter().map(|app| application(app)).collect::<PyResult<Vec<_>>>()?;
     let governors = policies.iter().map(Governor::new).collect::<PyResult<Vec<_>>>()?;
+    let run = Run::new(options)?;
+    let models = servers.iter().map(|it| it.get().model()?.on_path(run.path).map_err(wrong));
+    let models = models.collect::<PyResult<Vec<_>>>()?;
     let mut cases = Vec::new();
-    for server in &servers {
-        let server = server.get().model()?;
+    for server in &models {
         for governor in &governors {
             let name = governor.name(py)?;
             for traffic in &traffics {
@@ -222,7 +230,6 @@ pub fn sweep<'py>(
             }
         }
     }
-    let run = Run::new(options)?;
     let stop = Stop::default();
     let done = AtomicUsize::new(0);
     let results = std::thread::scope(|scope| {

@@ -36,6 +36,10 @@ def without_clock(document):
             ["--output-links"],
         ),
         (
+            {"traffic": LIGHT, "duration": "20ms", "path": "kernel"},
+            [],
+        ),
+        (
             {"traffic": LIGHT, "duration": "20ms", "seed": 7, "app": "ipsec",
              "knob_faults": "cores:delay=50us"},
             [],

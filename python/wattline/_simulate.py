@@ -28,6 +28,7 @@ def simulate(
     warmup: str = "100ms",
     interval: str | None = None,
     app: str = "ipv4",
+    path: str = "workers",
     output_links: bool = False,
     knob_faults: str = "",
     seed: int = 1,
@@ -53,7 +54,7 @@ def simulate(
             _traffic(traffic),
             app,
             _seed(seed),
-            _options(duration, warmup, interval, output_links, knob_faults),
+            _options(duration, warmup, interval, output_links, knob_faults, path),
             show,
         )
     finally:
@@ -70,6 +71,7 @@ def sweep(
     seeds: int | Iterable[int] = 1,
     duration: str = "1s",
     warmup: str = "100ms",
+    path: str = "workers",
     output_links: bool = False,
     threads: int = 0,
     on: str = "threads",
@@ -103,7 +105,7 @@ def sweep(
     numbers = [_seed(it) for it in _several(seeds)]
     if len(set(numbers)) < len(numbers):
         raise _wattline.Error("seeds: one is there twice, and would count as two draws")
-    options = _options(duration, warmup, None, output_links, "")
+    options = _options(duration, warmup, None, output_links, "", path)
     show, end = _shown(progress)
     try:
         if on == "threads" and keep is None:
@@ -150,7 +152,12 @@ def _several(values: Any) -> list[Any]:
 
 
 def _options(
-    duration: str, warmup: str, interval: str | None, output_links: bool, knob_faults: str
+    duration: str,
+    warmup: str,
+    interval: str | None,
+    output_links: bool,
+    knob_faults: str,
+    path: str = "workers",
 ) -> dict[str, Any]:
     for name, value in {"duration": duration, "warmup": warmup, "interval": interval}.items():
         if not isinstance(value, str) and not (name == "interval" and value is None):
@@ -159,6 +166,7 @@ def _options(
         "duration": duration,
         "warmup": warmup,
         "interval": interval,
+        "path": path,
         "output_links": output_links,
         "knob_faults": knob_faults,
     }
